@@ -28,4 +28,4 @@ run = run_episode(planner, task.closed_loop(start), start, max_steps=task.max_st
 run = run.with_regions(cap, task.axes)
 print(f"{run.outcome} after {run.steps} steps, {np.median(run.plan_ms):.0f} ms per plan")
 run.save("marble.npz")
-print("now try: capture video marble.npz --out marble.gif")
+print("now try: capture view --task marble --replay marble.npz --save marble.gif")

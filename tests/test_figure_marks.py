@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 from capture_cp.report.canvas import arrow, mark_pixels, rgb
+from capture_cp.report.draw import draw, handles
 from capture_cp.report.html import TEMPLATES
-from capture_cp.spaces.marks import (
-    ACTION,
-    INSIDE,
-    OUTCOME,
-    OUTSIDE,
-    PARTICLES,
-    START,
-    mark_handles,
-    mark_signs,
-    outcome_look,
-)
-from capture_lab.tasks.drawing import draw_start, with_start
-
-MARKS = (PARTICLES, START, ACTION, INSIDE, OUTSIDE)
+from capture_cp.report.panel import Panel
+from capture_cp.report.space import Space, Window
+from capture_cp.report.style import INSIDE, OUTCOME, OUTSIDE, PARTICLES, START, STEP_MARKS, mark_signs, outcome_look
+from capture_cp.spaces.strata import one_stratum
+from capture_lab.tasks.drawing import with_start
 
 
 @pytest.fixture
@@ -30,30 +22,31 @@ def axis():
 
 
 def test_no_two_marks_look_alike():
-    assert len({(look.shape, look.colour) for look in (*MARKS, OUTCOME)}) == 6
-    assert len({look.name for look in (*MARKS, OUTCOME)}) == 6
+    assert len({(look.shape, look.colour) for look in (*STEP_MARKS, OUTCOME)}) == 6
+    assert len({look.name for look in (*STEP_MARKS, OUTCOME)}) == 6
     assert [outcome_look(inside) for inside in (True, False, None)] == [INSIDE, OUTSIDE, OUTCOME]
 
 
 def test_legends_name_every_mark():
     pytest.importorskip("matplotlib")
-    assert [handle.get_label() for handle in mark_handles(MARKS)] == [look.name for look in MARKS]
-    assert all(look.name in mark_signs(MARKS) and look.sign in mark_signs(MARKS) for look in MARKS)
+    assert [handle.get_label() for handle in handles(STEP_MARKS)] == [look.name for look in STEP_MARKS]
+    assert all(look.name in mark_signs(STEP_MARKS) and look.sign in mark_signs(STEP_MARKS) for look in STEP_MARKS)
 
 
 def test_a_window_grows_for_a_near_start_only():
-    window = (0.0, 1.0), (0.0, 1.0)
-    near, far = (with_start(window, np.array(start)) for start in ((1.2, 0.5), (5.0, 0.5)))
-    assert near[0][1] > 1.2
-    assert far == window
+    window = Window(np.zeros(2), np.ones(2))
+    space = Space(one_stratum(), window, ("x", "y"))
+    near, far = (with_start(space, window, np.array(start)) for start in ((1.2, 0.5), (5.0, 0.5)))
+    assert near.high[0] > 1.2
+    assert far is window
 
 
 @pytest.mark.parametrize(
     ("start", "shown"), [((0.5, 0.25), (0.5, 0.25)), ((-1.0, 0.5), (0.0, 0.5)), ((0.5, 3.0), (0.5, 1.0))]
 )
-def test_a_start_outside_the_window_is_on_its_border(axis, start, shown):
-    draw_start(axis, np.array(start), np.full((4, 2), 0.5), ((0.0, 1.0), (0.0, 1.0)))
-    (line,) = axis.lines
+def test_a_start_outside_the_panel_is_on_its_border(axis, start, shown):
+    draw(axis, Panel(np.zeros(2), np.ones(2), start=np.array(start), particles=np.full((4, 2), 0.5)))
+    line = axis.lines[-1]
     np.testing.assert_allclose([line.get_xdata()[0], line.get_ydata()[0]], shown)
 
 
@@ -67,10 +60,10 @@ def test_marks_on_pixels_have_their_colours_and_stay_in_the_picture(look):
 
 def test_an_arrow_is_drawn_unless_its_ends_almost_coincide():
     picture = np.full((40, 40, 3), 255, np.uint8)
-    arrow(picture, np.array([5.0, 5.0]), np.array([7.0, 5.0]), ACTION.colour)
+    arrow(picture, np.array([5.0, 5.0]), np.array([7.0, 5.0]), STEP_MARKS[2].colour)
     assert (picture == 255).all()
-    arrow(picture, np.array([5.0, 5.0]), np.array([30.0, 30.0]), ACTION.colour)
-    assert (picture[17, 17] == rgb(ACTION.colour)).all()
+    arrow(picture, np.array([5.0, 5.0]), np.array([30.0, 30.0]), STEP_MARKS[2].colour)
+    assert (picture[17, 17] == rgb(STEP_MARKS[2].colour)).all()
 
 
 def test_pages_have_a_dark_ground_and_figures_keep_a_light_one():

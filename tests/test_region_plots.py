@@ -7,8 +7,8 @@ import pytest
 
 from capture_cp import SE2, CaptureError, Euclidean, FunctionStrata, Grid, NearestParticles, Product, Torus, plot_strata
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_plots import members_of, turned
-from capture_cp.spaces.marks import ACTION, INSIDE, OUTSIDE, PARTICLES, START
+from capture_cp.capture.region_members import members_of
+from capture_cp.report.style import ACTION, INSIDE, OUTSIDE, PARTICLES, START
 from capture_cp.spaces.strata import one_stratum
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -68,8 +68,8 @@ def layer(Y):
 def test_of_one_number_the_intervals_are_drawn(grid):
     strata = FunctionStrata(layer, ["free", "wall"], grid=grid)
     ax = ball(Euclidean(), 1, 0.1, [[[0.0], [0.3]]], strata).plot(rng=0)
-    bars = [sorted(path.get_extents().intervalx.tolist() for path in found.get_paths()) for found in ax.collections[:2]]
-    free, wall = bars
+    bars = [bar.get_path().get_extents() for bar in ax.patches]
+    free, wall = (sorted(bar.intervalx.tolist() for bar in bars if abs(bar.y0 + 0.3 - row) < 1e-9) for row in (0, 1))
     np.testing.assert_allclose(wall, [[0.0, 0.01]], atol=0.011)
     np.testing.assert_allclose(free, [[0.01, 0.1], [0.2, 0.4]], atol=0.011)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["free", "wall"]
@@ -88,14 +88,24 @@ def test_angles_are_drawn_in_one_piece():
     picture = ax.images[0]
     shown = np.flatnonzero(picture.get_array()[..., 3].any(axis=1))
     assert (np.diff(shown) == 1).all()
-    left, right, bottom, top = picture.get_extent()
-    assert top - bottom == pytest.approx(2 * np.pi)
+    bottom = picture.get_extent()[2]
     rows = bottom + (shown + 0.5) * np.pi / 36
-    drawn = np.unique(members_of(gridded, 1, 0).Y[:, 1])
-    np.testing.assert_allclose(rows, drawn)
-    about = turned(gridded, members_of(gridded, 1, 0))
-    assert list(about) == [1]
-    assert tuple(plot_strata(gridded.strata, about=about).images[0].get_extent()) == (left, right, bottom, top)
+    np.testing.assert_allclose(rows, np.unique(members_of(gridded, 1, 0).Y[:, 1]))
+
+
+def test_strata_are_drawn_cell_by_cell_and_keep_their_limits():
+    """Every cell has the colour of its stratum, and a region drawn over them does not shrink the picture."""
+    grid = Grid((-0.5, -0.3), 0.1, (11, 7))
+    strata = FunctionStrata(lambda Y: np.where(Y[:, 0] < 0, -1, (Y[:, 1] < 0.05).astype(int)), ["free", "wall"], grid=grid)
+    ax = plot_strata(strata)
+    pixels = ax.images[0].get_array()[::-1]
+    labels = strata.labels.reshape(grid.shape).T
+    assert pixels.shape[:2] == labels.shape
+    assert len({tuple(colour) for colour in pixels[labels == 1]}) == 1
+    assert len({tuple(colour) for colour in pixels.reshape(-1, 4)}) == 3
+    wide = ax.get_xlim(), ax.get_ylim()
+    ball(Euclidean(), 2, 0.15, strata=strata).plot(ax)
+    assert (ax.get_xlim(), ax.get_ylim()) == wide
 
 
 def test_axes_of_ones_own_keep_their_labels_and_have_no_legend():

@@ -11,21 +11,22 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgba
 
 from capture_cp import CaptureError, FunctionStrata, NearestParticles, Torus
 from capture_cp.capture.region_draws import batch_volumes
 from capture_cp.cli import main
 from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.planning import PythonRollout
+from capture_cp.report.canvas import rgb
+from capture_cp.report.space import POINTS, Window
+from capture_cp.report.style import WALL_COLOUR, colour_of
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
 from capture_lab.studies.live import TaskSession, regions_table
 from capture_lab.studies.montecarlo import Counts, in_regimes
 from capture_lab.studies.view import TaskView
 from capture_lab.tasks import TASKS, Task
-from capture_lab.tasks.point_slices import PointSlices
-from capture_lab.tasks.slices import WALL_COLOUR
+from capture_lab.tasks.drawing import Drawing, checked_shown, size_of
 
 APART, NEAR = 0.15, 0.02  # how far apart the points must be, and what counts as touching
 GOAL, PATCH = np.array([0.9, 0.5]), np.array([0.5, 0.5])
@@ -244,7 +245,7 @@ def test_plan_and_film(folder):
     assert [row["method"] for row in rows] == list(names)
     assert rows[0]["landed"].keys() == {"free", "wall", "touch"}
     for name in ("capture", "particles"):
-        main(["video", f"runs/pair-{name}-000.npz", "--task", f"{__name__}:Pair", "--out", f"{name}.gif"])
+        main(["view", "--task", f"{__name__}:Pair", "--replay", f"runs/pair-{name}-000.npz", "--save", f"{name}.gif"])
         assert Path(f"{name}.gif").read_bytes()[:3] == b"GIF"
 
 
@@ -267,59 +268,40 @@ def test_certify(folder):
 # -- pictures ---------------------------------------------------------------------------------------------------------
 
 
-class Axis:
-    """What a picture is drawn on, with limits; keeps the last picture."""
-
-    def __init__(self, limits=None):
-        self.limits = limits
-
-    def get_autoscale_on(self):
-        return self.limits is None
-
-    def get_xlim(self):
-        return self.limits[0]
-
-    def get_ylim(self):
-        return self.limits[1]
-
-    def imshow(self, picture, extent, **how):
-        self.picture, self.extent = picture, extent
+def slice_points(window, rest, shown):
+    """The configurations (n, dc) at the middles of a picture's pixels, top row first."""
+    n = POINTS
+    along = (np.arange(n) + 0.5) / n
+    Y = np.tile(rest, (n * n, 1))
+    across, up = (window.low[axis] + window.size[axis] * along for axis in shown)
+    Y[:, shown[0]], Y[:, shown[1]] = np.tile(across, n), np.repeat(up[::-1], n)
+    return Y
 
 
 def test_slices_show_the_strata_of_their_points():
-    slices = PointSlices(Pair(), shown=(2, 0), unit=10.0)
-    layer, axis = slices.layer(np.array([0.9, 0.55, 0.9, 0.6])), Axis(((1.0, 5.0), (2.0, 8.0)))
-    slices.draw(axis, layer, 1.0)
-    assert axis.extent == (1.0, 5.0, 2.0, 8.0)
-    n = len(axis.picture)
-    paint = [*(to_rgba(colour, 1.0) for colour in slices.colours), to_rgba(WALL_COLOUR)]
-    rows, columns = (0.1 * (low + (high - low) * (np.arange(n) + 0.5) / n) for low, high in ((2.0, 8.0), (1.0, 5.0)))
-    Y = np.array([[row, 0.55, column, 0.6] for row in rows for column in columns])  # rows are x1, columns x2
-    assert set(contact(Y)) == {-1, 0, 2}
-    assert (axis.picture.reshape(-1, 4) == np.array(paint)[contact(Y)]).all(axis=1).mean() > 0.999  # but for rounding
-    whole = Axis()
-    slices.draw(whole, layer)
-    np.testing.assert_allclose(whole.extent, np.column_stack(slices.corners()).ravel())
+    drawn = Drawing(Pair())
+    drawn.shown = (2, 0)
+    rest, window = np.array([0.9, 0.55, 0.9, 0.6]), Window(np.full(4, 0.1), np.array([0.8, 1.0, 0.5, 1.0]))
+    panel = drawn.space.panel(rest, window, pale=1.0)
+    np.testing.assert_allclose([panel.low, panel.high], [[0.1, 0.1], [0.5, 0.8]])
+    labels = contact(slice_points(window, rest, (2, 0)))
+    assert len(set(labels)) > 1
+    paint = np.array([*(rgb(colour_of(m)) for m in range(3)), rgb(WALL_COLOUR)])
+    assert (np.abs(panel.images[0].pixels.reshape(-1, 3) - paint[labels]).max(axis=1) <= 1).mean() > 0.999
 
 
 def test_slices_show_the_region_point_by_point():
-    task, slices = Pair(), PointSlices(Pair())
-    cap = task.method("capture").fit(*fitted_to(task))
+    task = Pair()
+    drawn, cap = Drawing(task), task.method("capture").fit(*fitted_to(task))
     x = np.array([0.3, 0.3, 0.7, 0.7, 0.05, 0.0, 0.0, 0.0])
     region = cap.region(x, 0.1, rng=0)
     after = task.outcomes(x[None], 50, seed=0)[0]
-    low, high = slices.around(after, [region])
-    axis, layer = Axis(((low[0], high[0]), (low[1], high[1]))), slices.layer(after.mean(axis=0))
-    slices.draw_region(axis, region, layer)
-    shown = axis.picture[..., 3] > 0
-    n = len(shown)
-    rows, columns = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
-    Y = np.tile(np.array(layer), (n * n, 1))
-    Y[:, 0] = low[0] + (high - low)[0] * (columns.ravel() + 0.5) / n
-    Y[:, 1] = low[1] + (high - low)[1] * (rows.ravel() + 0.5) / n
-    assert (shown.ravel() == region.contains(Y)).mean() > 0.999  # but for rounding at the rim
-    assert 0 < shown.sum() < n * n
-    assert slices.size(region).startswith("volume 0.00") or "e-" in slices.size(region)
+    rest, window = after.mean(axis=0), Window.around(np.vstack([after, region.finite_box()]), ())
+    ground, shown = (drawn.space.panel(rest, window, part).images[0].pixels for part in (None, region))
+    inside = (ground != shown).any(axis=2)
+    assert (inside.ravel() == region.contains(slice_points(window, rest, (0, 1)))).mean() > 0.999
+    assert 0 < inside.sum() < inside.size
+    assert size_of(region).startswith("volume 0.00") or "e-" in size_of(region)
 
 
 def fitted_to(task, n=1500):
@@ -329,7 +311,7 @@ def fitted_to(task, n=1500):
 
 def test_axes_that_are_not_there_are_refused():
     with pytest.raises(CaptureError, match="two different axes of the configuration, 0 to 3"):
-        PointSlices(Pair(), shown=(0, 4))
+        checked_shown((0, 4), 4)
 
 
 @pytest.fixture(scope="module")

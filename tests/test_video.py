@@ -1,4 +1,4 @@
-"""Videos of recorded episodes: every step drawn from what the file holds, and bad input printed in one sentence."""
+"""Videos of episodes of a task: every step drawn from what the file holds, and bad input printed in one sentence."""
 
 import sys
 import zipfile
@@ -13,8 +13,10 @@ from PIL import Image
 from capture_cp import METHODS, CaptureError, Tree, method
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
+from capture_cp.report.solids import rendered
 from capture_lab.tasks.box import Box
-from capture_lab.tasks.marble.board import VIEW, Shape, back_to_front, board_polygons, board_scene
+from capture_lab.tasks.marble.board import board_bodies
+from capture_lab.tasks.marble.drawing import FRONT
 from capture_lab.tasks.marble.maps import load_map
 from capture_lab.tasks.marble.task import POSITION, Marble
 from capture_lab.tasks.peg.task import Peg, peg_tree
@@ -66,6 +68,14 @@ def storyboard(episode):
     return recorded_task(episode).drawing().storyboard(episode)
 
 
+def film(episode, out, *more):
+    main(["view", "--task", "marble", "--replay", str(episode), "--save", str(out), *more])
+
+
+def refused_film(capsys, episode, out, *more):
+    return refused(capsys, "view", "--task", "marble", "--replay", episode, "--save", out, *more)
+
+
 def saved(folder, episode):
     episode.save(folder / "run.npz")
     return folder / "run.npz"
@@ -87,7 +97,7 @@ def test_recorded_regions_are_those_of_the_calibrated_method(name):
 @pytest.mark.parametrize("ending", ["gif", "webp"])
 def test_a_video_has_a_picture_of_every_state_at_the_control_rate(tmp_path, capsys, ending):
     out = tmp_path / f"run.{ending}"
-    main(["video", str(saved(tmp_path, marble_episode())), "--out", str(out)])
+    film(saved(tmp_path, marble_episode()), out)
     assert f"Video of {STEPS} steps" in capsys.readouterr().out
     with Image.open(out) as video:
         assert video.n_frames == STEPS + 1
@@ -97,10 +107,17 @@ def test_a_video_has_a_picture_of_every_state_at_the_control_rate(tmp_path, caps
     assert {file.name for file in tmp_path.iterdir()} == {"run.npz", out.name}
 
 
-def test_mp4_is_the_default_and_lies_beside_the_episode(tmp_path):
+def test_mp4_is_written_too(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
-    main(["video", str(saved(tmp_path, marble_episode())), "--speed", "0.5"])
+    film(saved(tmp_path, marble_episode()), tmp_path / "run.mp4", "--film-speed", "0.5")
     assert b"ftyp" in (tmp_path / "run.mp4").read_bytes()[:16]
+
+
+def test_without_a_recording_an_episode_is_played(tmp_path, capsys):
+    main(["view", "--task", "box", "--calibration", "2000", "--save", str(tmp_path / "box.gif")])
+    steps = int(capsys.readouterr().out.split("Video of ")[1].split()[0])
+    with Image.open(tmp_path / "box.gif") as video:
+        assert video.n_frames == steps + 1
 
 
 def test_the_picture_shows_the_region():
@@ -150,7 +167,7 @@ def test_a_task_that_draws_nothing_of_its_own_gets_a_film_and_figures(tmp_path, 
     whole = bare(np.array(states), actions, task="box", options={"true_gain": 1.25}, map="box", method="capture")
     run = whole.with_regions(caps["capture"], task.axes)
     assert recorded_task(run) == task
-    main(["video", str(saved(tmp_path, run)), "--out", str(tmp_path / "run.gif")])
+    film(saved(tmp_path, run), tmp_path / "run.gif")
     assert f"Video of {STEPS} steps" in capsys.readouterr().out
     pictures = [storyboard(episode).draw(1) for episode in (whole, run)]
     assert (pictures[0] != pictures[1]).any()
@@ -164,32 +181,26 @@ def test_a_task_that_draws_nothing_of_its_own_gets_a_film_and_figures(tmp_path, 
 def test_an_episode_without_regions_is_drawn_without_them(tmp_path, capsys):
     whole = marble_episode()
     file = saved(tmp_path, bare(whole.states, whole.actions, task="marble", options={}, map="center", method="capture"))
-    main(["video", str(file), "--out", str(tmp_path / "run.gif")])
+    film(file, tmp_path / "run.gif")
     assert "recorded without regions" in capsys.readouterr().out
 
 
 # -- the board ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_in_front_is_drawn_later():
-    far, near = (
-        Shape(name, "box", (0, y, 5e-3), (0.1, 0.01, 0.01), "#000000") for name, y in (("far", 0.03), ("near", -0.03))
-    )
-    marble = Shape("marble", "sphere", (0, 0, 5e-3), (5e-3,) * 3, "#ffffff")
-    floor = Shape("floor", "box", (0, 0, -1e-3), (0.2, 0.2, 2e-3), "#888888")
-    order = [shape.name for shape in back_to_front([near, marble, far, floor], VIEW)]
-    assert order == ["floor", "far", "marble", "near"]
-
-
 @pytest.mark.parametrize("tilt", [(0, 0), (0.175, -0.175)])
-def test_every_shape_of_the_board_is_drawn(tilt):
-    found = load_map("center")
-    state = np.array([0.05, 0, 0.05, 0, *tilt])
-    polygons = board_polygons(found, state)
-    assert len(polygons) > len(board_scene(found))
-    assert all(
-        np.isfinite(polygon.corners).all() and 0 <= min(polygon.colour) <= max(polygon.colour) <= 1 for polygon in polygons
+def test_the_marble_is_on_the_board_in_front_of_it(tilt):
+    low, high, bodies = (
+        np.full(2, -0.1),
+        np.full(2, 0.1),
+        board_bodies(load_map("center"), np.array([0.05, 0, 0.05, 0, *tilt])),
     )
+    board = [body for name, body in bodies.items() if name != "marble"]
+    whole, without = (rendered(some, FRONT, low, high, 200).pixels for some in (bodies.values(), board))
+    rows, columns = np.nonzero((whole != without).any(axis=2))
+    across, up = 1000 * (FRONT.flat(bodies["marble"].place) - low)
+    assert np.abs([columns.mean() - across, 200 - rows.mean() - up]).max() < 3
+    assert len(rows) == pytest.approx(np.pi * (1000 * bodies["marble"].size[0]) ** 2, rel=0.2)
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------------
@@ -201,42 +212,42 @@ def run(tmp_path):
 
 
 def test_unknown_endings_are_refused(capsys, run, tmp_path):
-    assert "a video ends in .mp4, .webp, .gif" in refused(capsys, "video", run, "--out", tmp_path / "run.avi")
+    assert "a video ends in .mp4, .webp, .gif" in refused_film(capsys, run, tmp_path / "run.avi")
 
 
 def test_unwritable_places_are_refused(capsys, run):
-    assert "cannot write /no/such/folder/run.gif" in refused(capsys, "video", run, "--out", "/no/such/folder/run.gif")
+    assert "cannot write /no/such/folder/run.gif" in refused_film(capsys, run, "/no/such/folder/run.gif")
 
 
 def test_missing_episodes_are_refused(capsys, tmp_path):
-    assert "does not exist" in refused(capsys, "video", tmp_path / "none.npz", "--out", tmp_path / "run.gif")
+    assert "does not exist" in refused_film(capsys, tmp_path / "none.npz", tmp_path / "run.gif")
 
 
 def test_damaged_episodes_are_refused(capsys, run, tmp_path):
     run.write_bytes(run.read_bytes()[:-400])
-    assert "is not a capture-cp episode, or is damaged" in refused(capsys, "video", run, "--out", tmp_path / "run.gif")
+    assert "is not a capture-cp episode, or is damaged" in refused_film(capsys, run, tmp_path / "run.gif")
     assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
 
 
 def test_foreign_archives_are_refused(capsys, tmp_path):
     with zipfile.ZipFile(tmp_path / "run.npz", "w") as archive:
         archive.writestr("states.npy", b"not an array")
-    assert "is not a capture-cp episode" in refused(capsys, "video", tmp_path / "run.npz", "--out", tmp_path / "run.gif")
+    assert "is not a capture-cp episode" in refused_film(capsys, tmp_path / "run.npz", tmp_path / "run.gif")
 
 
 def test_missing_ffmpeg_is_told_with_a_way_out(capsys, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    assert 'pip install "capture-cp[view]", or choose .webp or .gif' in refused(capsys, "video", run)
+    assert 'pip install "capture-cp[view]", or choose .webp or .gif' in refused_film(capsys, run, run.with_suffix(".mp4"))
 
 
 def test_missing_matplotlib_is_told(capsys, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    assert "plots need matplotlib" in refused(capsys, "video", run, "--out", "run.gif")
+    assert "plots need matplotlib" in refused_film(capsys, run, "run.gif")
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "nan", "1000"])
 def test_speeds_without_meaning_are_refused(capsys, run, speed):
-    assert "expected a number from 0.01 to 10" in refused(capsys, "video", run, "--speed", speed)
+    assert "expected a number from 0.01 to 10" in refused_film(capsys, run, "a.gif", "--film-speed", speed)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from matplotlib.patches import Circle, Patch
 
 from capture_cp import method
 from capture_cp.planning import MPPI, PythonRollout, run_episode
-from capture_cp.spaces.plotting import plot_strata
+from capture_cp.report.regions import plot_strata
 from capture_lab.tasks.box import Box
 from figures.style import CORNER, FREE, INK, bare, save
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from capture_cp import Capture, CaptureWarning, NearestParticles, Tree, size_needed
-from capture_cp.spaces.plotting import STRATA_COLOURS
+from capture_cp.report.style import STRATA_COLOURS
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.maps import load_map
 from capture_lab.tasks.marble.task import Marble

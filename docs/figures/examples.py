@@ -15,7 +15,8 @@ from make_examples import driven, pushed
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon
 
-from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
+from capture_cp.report.regions import plot_strata
+from capture_cp.report.style import STRATA_COLOURS
 from figures.style import DOCS, INK, save
 
 OUTCOMES = 60

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from capture_cp import Tree, conformal_quantile, conformal_rank, method
-from capture_cp.spaces.plotting import STRATA_COLOURS
+from capture_cp.report.style import STRATA_COLOURS
 from capture_lab.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, EDGE, FREE, INK, MARKERS, save
 

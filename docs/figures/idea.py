@@ -8,7 +8,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch
 
 from capture_cp import Capture, NearestParticles, Tree, read_transitions
-from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
+from capture_cp.report.regions import plot_strata
+from capture_cp.report.style import STRATA_COLOURS
 from capture_lab.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, DOCS, FREE, INK, X_QUERY, arrow, bare, close_up, save
 

@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from capture_cp import METHODS, SE2, Capture, FunctionStrata, Grid, NearestParticles, PerStratum, method
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, plot_strata
+from capture_cp.report.regions import plot_strata
+from capture_cp.report.style import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_lab.tasks.box import Box
 from figures.style import INK, MARKERS, X_QUERY, arrow, bare, close_up, save
 

@@ -8,7 +8,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from capture_cp import Tree, method
-from capture_cp.spaces.plotting import STRATA_COLOURS, plot_strata
+from capture_cp.report.regions import plot_strata
+from capture_cp.report.style import STRATA_COLOURS
 from capture_lab.tasks.box import Box
 from figures.idea import true_outcomes
 from figures.style import INK, arrow, bare, close_up, save

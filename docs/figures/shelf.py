@@ -1,4 +1,4 @@
-"""A video of one planned run of the shelf, as `capture plan shelf --record` and `capture video` make it."""
+"""A video of one planned run of the shelf, as `capture plan shelf --record` and `capture view --save` make it."""
 
 from __future__ import annotations
 

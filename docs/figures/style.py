@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
 
-from capture_cp.spaces.plotting import STRATA_COLOURS
+from capture_cp.report.style import STRATA_COLOURS
 
 DOCS = Path(__file__).parents[1]
 IMAGES = DOCS / "images"

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
     from capture_cp.models.residual import Residual, residual
+    from capture_cp.report.regions import plot_strata
     from capture_cp.spaces.contact_strata import ContactStrata
     from capture_cp.spaces.grid import Grid
     from capture_cp.spaces.metrics import Euclidean, FunctionMetric, Metric, Product, Torus
-    from capture_cp.spaces.plotting import plot_strata
     from capture_cp.spaces.poses import SE2, SE3
     from capture_cp.spaces.strata import FunctionStrata, GridStrata, Strata, one_stratum
     from capture_cp.spaces.swept_strata import SweptStrata
@@ -104,7 +104,7 @@ _MODULES = {
     "spaces.grid": ("Grid",),
     "spaces.metrics": ("Euclidean", "FunctionMetric", "Metric", "Product", "Torus"),
     "spaces.poses": ("SE2", "SE3"),
-    "spaces.plotting": ("plot_strata",),
+    "report.regions": ("plot_strata",),
     "spaces.strata": ("FunctionStrata", "GridStrata", "Strata", "one_stratum"),
     "spaces.swept_strata": ("SweptStrata",),
 }

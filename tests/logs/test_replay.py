@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, CaptureWarning
-from capture_cp.commands.panels import panels_of
-from capture_cp.commands.plane import broken
+from capture_cp.commands.log_pictures import LogPictures, space_of
 from capture_cp.commands.replay import Replay, look_by_hand
 from capture_cp.commands.robot import RobotOptions
 from capture_cp.commands.runs import chosen_rows, read_runs, runs_of
-from capture_cp.commands.space import POINTS, Space, Window
+from capture_cp.report.canvas import rgb
+from capture_cp.report.draw import Frames
+from capture_cp.report.space import POINTS, Window, labels_or_none, wrapped
+from capture_cp.report.style import PALE, STRONG, WALL_COLOUR, colour_of
 from capture_cp.spaces.metrics import wrap_angle
 from robots import inside, made, moves
 
@@ -83,11 +85,11 @@ def test_a_look_agrees_with_its_region(robots, kind):
 def test_a_raster_shows_what_the_region_contains(robots, kind):
     """Colours of random pixels, one by one: pale ground of the stratum outside the region, strong inside."""
     replay, runs = replayed(robots, kind)
-    space = Space(replay.robot, runs, (0, len(replay.robot.axes) - 1))
+    space = space_of(replay.robot, runs, (0, len(replay.robot.axes) - 1))
     look, rng = replay.look(3, 0.1), np.random.default_rng(0)
     across, up = space.shown
     for window in (space.window, space.near(look)):
-        picture = space.raster(window, look)
+        picture = space.raster(look.middle, window, look.region)
         for row, column in rng.integers(POINTS, size=(200, 2)):
             y = look.went.copy()
             size = (window.high - window.low) / POINTS
@@ -96,16 +98,17 @@ def test_a_raster_shows_what_the_region_contains(robots, kind):
             for axis in replay.robot.angles:
                 y[axis] = wrap_angle(y[axis])
             m = int(replay.robot.cap.index(y[None])[0])
-            wanted = space.pale[m]
+            wanted = 255 - PALE * (255 - rgb(colour_of(m))) if m >= 0 else rgb(WALL_COLOUR)
             if m >= 0 and look.region.contains(y)[0]:
-                wanted = 0.75 * space.paint[m] + 0.25 * wanted
-            assert np.abs(picture[row, column] - wanted).max() <= 1.0
+                wanted = STRONG * rgb(colour_of(m)) + (1 - STRONG) * wanted
+            assert np.abs(picture[row, column] - wanted).max() <= 2.0
 
 
 def test_a_strip_shows_what_regions_contain(robots):
     replay, runs = replayed(robots, "wheel")
-    space = Space(replay.robot, runs, (0,))
-    levels, labels = space.levels(50)
+    space = space_of(replay.robot, runs, (0,))
+    levels = wrapped(np.linspace(space.window.low[0], space.window.high[0], 50)[:, None], space.window.angles)
+    labels = labels_or_none(space.strata, levels)
     assert (np.abs(levels) <= np.pi + 1e-12).all()
     found = replay.within(levels, 0.1)
     for step in range(0, len(replay), 7):
@@ -115,7 +118,7 @@ def test_a_strip_shows_what_regions_contain(robots):
 
 def test_angles_across_pi_are_in_one_piece(robots):
     replay, runs = replayed(robots, "wheel")
-    window = Space(replay.robot, runs, (0,)).window
+    window = space_of(replay.robot, runs, (0,)).window
     assert window.high[0] - window.low[0] < 5.0  # not a whole turn
     assert window.low[0] < np.pi < window.high[0] or window.low[0] < -np.pi < window.high[0]
     placed = window.placed(runs.log.Y)
@@ -130,44 +133,37 @@ def test_windows_of_a_whole_turn_and_of_a_point():
     assert (point.high > point.low).all()
 
 
-def test_a_way_around_the_circle_is_not_drawn_across_the_picture():
-    x, y = broken(np.array([3.0, 3.1, -3.1]), np.zeros(3), (6.28, 1.0), (True, False))
-    assert np.isnan(x).tolist() == [False, False, True, False]
-    assert len(y) == 4
+def test_a_way_around_the_circle_is_not_drawn_across_the_picture(robots):
+    replay, runs = replayed(robots, "pose")
+    space = space_of(replay.robot, runs, (2, 0))
+    look = replace(replay.look(0, 0.1), path=np.array([[0.0, 0, 3.0], [0, 0, 3.1], [0, 0, -3.1]]))
+    (line,) = space.step(look, Window(np.full(3, -np.pi), np.full(3, np.pi), (2,))).lines
+    assert np.isnan(line.points[:, 0]).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_panels_draw_any_number_of_axes(robots, kind, by_hand):
-    from capture_cp.report.movie import MovingFigure
-
     replay, runs = replayed(robots, kind)
     robot = replay.robot
-    space = Space(robot, None if by_hand else runs, robot.shown(()))
+    space = space_of(robot, None if by_hand else runs, robot.shown(()))
     look = look_by_hand(robot, np.median(robot.input_quantiles(), axis=1), 0.1, 0) if by_hand else replay.look(4, 0.1)
-    panels, figure = panels_of(space, None if by_hand else replay), MovingFigure((6.0, 3.0), [1.0, 1.0])
-    for axis, close in zip(figure.axes, (False, True)):
-        panels.set_up(axis, close)
-    figure.freeze()
-    empty = figure.picture("a")
-    panels.draw_whole(figure.axes[0], look, 0 if by_hand else 4)
-    panels.draw_near(figure.axes[1], look, 0 if by_hand else 4)
-    drawn = figure.picture("a")
-    assert drawn.shape == empty.shape
-    assert (drawn != empty).any()
-    figure.clear()
-    assert not [artist for axis in figure.axes for artist in (*axis.lines, *axis.images, *axis.collections)]
+    made, frames = LogPictures(space, None if by_hand else replay), Frames((6.0, 3.0), places="ABC")
+    panels = made.panels(look, 0 if by_hand else 4)
+    first = frames.draw([*panels, *([] if by_hand else [made.coverage(0.1, 5)])], "a")
+    assert len(np.unique(first.reshape(-1, 3), axis=0)) > 10
+    assert frames.draw([*panels, *([] if by_hand else [made.coverage(0.1, 6)])], "a").shape == first.shape
 
 
 def test_strata_that_fail_away_from_the_data_leave_the_ground_white(robots, monkeypatch):
     replay, runs = replayed(robots, "pose")
-    look, space = replay.look(0, 0.1), Space(replay.robot, runs, (0, 1))
+    look, space = replay.look(0, 0.1), space_of(replay.robot, runs, (0, 1))
 
     def failing(Y):
         raise ZeroDivisionError("no map there")
 
     monkeypatch.setattr(replay.robot.cap.strata, "index", failing)
-    assert space.raster(space.window, look) is None
+    assert space.raster(look.middle, space.window, look.region) is None
 
 
 # -- logs ---------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
 from capture_cp.commands.report_figures import starts_of
 from capture_cp.report.canvas import rgb
-from capture_cp.spaces.marks import INSIDE, OUTSIDE
+from capture_cp.report.style import INSIDE, OUTSIDE
 from capture_cp.spaces.metrics import wrap_angle
 
 pytest.importorskip("matplotlib")

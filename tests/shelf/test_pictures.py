@@ -10,9 +10,10 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra view)")
 
 from capture_cp.planning.episode import Episode
+from capture_cp.report.solids import SIDE, TOP, outlines
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.scene import Moment
-from capture_lab.tasks.shelf import film, views
+from capture_lab.tasks.shelf import views
 from capture_lab.tasks.shelf.options import ShelfOptions
 from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
 
@@ -48,35 +49,28 @@ def episode(task, caps):
 # -- what is drawn --------------------------------------------------------------------------------------------------------
 
 
-def test_the_capsules_of_the_arm_are_where_mujoco_has_them(task, poses):
-    import mujoco
-
-    arm, model = views.Arm(task), task.system.model
-    data = mujoco.MjData(model)
-    named = [i for i in range(model.ngeom) if model.geom(i).name in ("forearm", "wrist", "palm", "jar")]
+def test_the_bodies_of_the_arm_are_where_mujoco_has_them(task, poses):
     for y in poses:
-        data.qpos[:] = y
-        mujoco.mj_kinematics(model, data)
-        drawn = arm.at(y)
-        middles = (drawn[:, :3] + drawn[:, 3:6]) / 2
-        for i in named:
-            assert np.linalg.norm(middles - data.geom_xpos[i], axis=1).min() < 1e-9
-        assert np.allclose(middles[arm.jar], task.jars(y[None])[0, :3], atol=1e-9)
-
-
-@pytest.mark.parametrize("view", [views.SIDE, views.TOP])
-def test_the_outline_of_a_capsule_is_its_radius_away_from_its_axis(view):
-    capsule = np.array([0.1, 0.2, 0.3, 0.4, -0.1, 0.5, 0.07])
-    a, b = view.flat(capsule[:3]), view.flat(capsule[3:6])
-    outline = views.stadium(capsule, view)
-    share = np.clip((outline - a) @ (b - a) / ((b - a) @ (b - a)), 0, 1)[:, None]
-    assert np.allclose(np.linalg.norm(outline - a - share * (b - a), axis=1), 0.07)
+        bodies = views.shelf_bodies(task, y)
+        assert np.allclose(bodies["jar"].place, task.jars(y[None])[0, :3], atol=1e-9)
+        assert not any(body.kind == "plane" for body in bodies.values())
 
 
 def test_boards_are_broad_from_above_and_side_walls_from_the_side(task):
-    shelf = task.shelf
-    assert sum(face.broad for face in views.faces(shelf, views.TOP)) == len(shelf.boards)
-    assert sum(face.broad for face in views.faces(shelf, views.SIDE)) == len(shelf.walls) - 1  # all but the back
+    bodies = views.shelf_bodies(task, np.array(task.shelf.start)).values()
+    broad = {
+        view.name: sum(views.seen_through(body, view).opacity == views.BROAD for body in bodies) for view in (SIDE, TOP)
+    }
+    assert broad == {"side view": len(task.shelf.walls) - 1, "top view": len(task.shelf.boards)}  # all walls but the back
+
+
+def test_outlines_of_the_shelf_hold_its_corners(task):
+    bodies = views.shelf_bodies(task, np.zeros(7))
+    boards = [body for name, body in bodies.items() if name.split("-")[0] in ("board", "wall")]
+    for view in (SIDE, TOP):
+        points = np.vstack([shape.points for shape in outlines(boards, view)])
+        for end, corner in ((np.min, 0), (np.max, 1)):
+            np.testing.assert_allclose(end(points, axis=0), view.flat(task.shelf.corners[corner]), atol=1e-9)
 
 
 def test_pushed_configurations_touch_or_are_free(task):
@@ -133,10 +127,7 @@ def test_figures_are_written(task, caps, episode, tmp_path, monkeypatch):
     assert all((tmp_path / f"{name}.png").stat().st_size > 5000 for name in ("spaces", "regions", "paths"))
 
 
-@pytest.mark.parametrize("rendered", [True, False])
-def test_every_step_of_a_film_is_another_picture_of_one_size(task, episode, rendered, monkeypatch):
-    if not rendered:
-        monkeypatch.setattr(film, "renderer_for", lambda *args: None)
+def test_every_step_of_a_film_is_another_picture_of_one_size(task, episode):
     board = task.drawing().storyboard(episode)
     pictures = [board.draw(step) for step in range(episode.steps + 1)]
     assert len({picture.shape for picture in pictures}) == 1
@@ -197,20 +188,13 @@ def test_there_is_a_slider_for_every_angle_and_action(task):
     assert len({slider.label for slider in sliders}) == 14
 
 
-def test_a_painted_capsule_covers_its_pixels_as_a_slow_loop_says(task):
-    flat = Flat(
-        task, views.SIDE, np.array([-3.0, -3.0]), np.array([-2.0, -2.5]), 60, np.empty((0, 7)), 0
-    )  # far from the shelf
-    capsule = np.array([-2.7, 0.0, -2.8, -2.4, 0.0, -2.7, 0.05])
-    flat.capsule(capsule, "#ff0000", 1.0, "#ff0000")
-    a, b = capsule[[0, 2]], capsule[[3, 5]]
-    for row in range(flat.picture.shape[0]):
-        for column in range(flat.picture.shape[1]):
-            point = np.array([-3.0 + (column + 0.5) / 60, -3.0 + (flat.picture.shape[0] - row - 0.5) / 60])
-            share = np.clip((point - a) @ (b - a) / ((b - a) @ (b - a)), 0, 1)
-            away = np.linalg.norm(point - a - share * (b - a)) - 0.05
-            if abs(away) > 2.5 / 60:
-                assert (flat.picture[row, column] == ([255, 0, 0] if away < 0 else 255)).all()
+def test_a_flat_picture_has_the_colours_of_what_is_there(task):
+    y = np.array(task.shelf.start)
+    flat = Flat(task, y, SIDE, *views.window(task.shelf, SIDE, 0.9), 300)
+    row, column = np.rint(flat.pixel_of_points(views.shelf_bodies(task, y)["jar"].place[None])[0]).astype(int)
+    red, green, blue = np.moveaxis(flat.picture[row - 12 : row + 12, column - 6 : column + 6].astype(int), 2, 0)
+    assert ((red > green + 40) & (green > blue)).mean() > 0.3  # the jar is orange; fingers hold it
+    assert (flat.picture[2, 2] == 255).all()
 
 
 def test_pictures_above_each_other_keep_their_width():

@@ -11,8 +11,7 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, number_of, uniform_sample
-from capture_cp.capture.region_marks import Marks
-from capture_cp.capture.region_plots import POINTS, members_of, plot_pairs, plot_region
+from capture_cp.capture.region_members import POINTS, extract_of, finite_box
 from capture_cp.capture.region_search import (
     checked_direction,
     metric_of,
@@ -127,6 +126,10 @@ class Region:
         low, high = self.score.box(self.prediction, np.array([chosen.max()]), self.dims)
         return low[0], high[0]
 
+    def finite_box(self) -> Floats:
+        """Corners (2, dc) of a box around the parts in strata that the region does not contain entirely."""
+        return finite_box(self)
+
     def distance(self, Y: Any, n: int = 1000, rng: Randomness = None) -> Floats:
         """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
 
@@ -200,8 +203,9 @@ class Region:
             start: configuration (dc,) before the step, to mark.
             outcome: configuration (dc,) after the step, to mark.
         """
-        drawn: Axes = plot_region(self, ax, axes, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
-        return drawn
+        from capture_cp.report.regions import plot_region
+
+        return plot_region(extract_of(self, n, rng, start, outcome), ax, axes, names)
 
     def plot_matrix(
         self,
@@ -215,7 +219,9 @@ class Region:
 
         Arguments as for `plot`.
         """
-        return plot_pairs(self, members_of(self, n, rng), names, Marks.checked(self, start, outcome))
+        from capture_cp.report.regions import plot_pairs
+
+        return plot_pairs(extract_of(self, n, rng, start, outcome), names)
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._described(m)}" for m, name in enumerate(self.strata.names)]

@@ -58,14 +58,13 @@ COMMANDS = {
             f"{LAB}.certify:CertifyStudy",
         ),
         "view": Command(
-            "Open a live page of your calibration, or of a task.",
+            "Open a live page of your calibration or of a task, or save a video.",
             "capture_cp.commands.view:View",
             f"{LAB}.view:TaskView",
         ),
     },
     "See it work": {
         "demo": Command("Run a two-minute example and write a report.", study=f"{LAB}.demo:Demo"),
-        "video": Command("Make a video of a recorded episode, or of one in your log.", "capture_cp.commands.video:LogVideo"),
         "reproduce": Command("Recompute every table and figure of the paper.", f"{LAB}.reproduce:Reproduce"),
     },
     "Studies of a task": {
@@ -87,7 +86,6 @@ EVERY = {name: command for commands in COMMANDS.values() for name, command in co
 #: What runs instead for a file of another kind than the usual one.
 INSTEAD = {
     ("check", "certificate"): "capture_cp.commands.certify:CheckCertificate",
-    ("video", "npz"): f"{LAB}.video:Video",
 }
 
 #: Former commands, and what to do instead.
@@ -238,7 +236,7 @@ def _of_task(name: str, command: Command, task: str, given: list[str]) -> Any:
 def _of_files(name: str, command: Command, given: list[str]) -> Any:
     """A command for the user's own files; a file of settings stands for the options in it."""
     where = command.own
-    if name in ("calibrate", "check", "video") and given and HELP.isdisjoint(given):
+    if name in ("calibrate", "check") and given and HELP.isdisjoint(given):
         from capture_cp.data.source import kind_of
 
         kind = kind_of(given[0])

@@ -9,52 +9,29 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import derived_seed
-from capture_cp.capture.region import Region
 from capture_cp.capture.region_search import particles_of
 from capture_cp.commands.robot import Robot
 from capture_cp.conformal.coverage import Count
 from capture_cp.data.transitions import Transitions
+from capture_cp.report.space import Step
 from capture_cp.spaces.strata import INFEASIBLE
 
 #: Failure rates whose results are cached.
 MOST_ASKED = 32
 
 
-@dataclass(frozen=True)
-class Look:
-    """Everything that a picture shows of one step.
-
-    Attributes:
-        x: the input (dx,).
-        region: of the step.
-        cloud: the model's particles (L, dc), or the mean (1, dc) of a Gaussian.
-        start: the configuration (dc,) before the step, or None where it is unknown.
-        went: the true outcome (dc,), or None for an input that was chosen by hand.
-        inside: whether the region contains it, or None.
-        path: configurations so far (t, dc); empty where rows are not steps of an episode.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Look(Step):
+    """A step of a log with its input x (dx,); the true outcome is unknown for an input that was chosen by hand."""
 
     x: Floats
-    region: Region
-    cloud: Floats
-    start: Floats | None
-    went: Floats | None
-    inside: bool | None
-    path: Floats
-
-    @property
-    def middle(self) -> Floats:
-        """The configuration (dc,) that a slice goes through: the true outcome, or the most central particle."""
-        if self.went is not None:
-            return self.went
-        return np.asarray(self.cloud[np.argmin(((self.cloud - self.cloud.mean(axis=0)) ** 2).sum(axis=1))])
 
 
 def look_by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Look:
     """The region of an input x (dx,) that a person chose."""
     region = robot.cap.region(x, alpha, robot.confidence, rng=seed)
     none = np.empty((0, robot.cap.n_outputs_))
-    return Look(x, region, particles_of(region.prediction), robot.start_of(x), None, None, none)
+    return Look(region, particles_of(region.prediction), robot.start_of(x), None, None, none, x=x)
 
 
 class Replay:
@@ -114,7 +91,7 @@ class Replay:
         region = cap.region(x, alpha, self.robot.confidence, prediction=self.prediction[[step]])
         held = bool(self.inside(alpha)[step])
         cloud = particles_of(region.prediction)
-        return Look(x, region, cloud, self.robot.start_of(x), self.Y[step], held, self.path(step))
+        return Look(region, cloud, self.robot.start_of(x), self.Y[step], held, self.path(step), x=x)
 
     def path(self, step: int) -> Floats:
         """Configurations up to the start of a step, (t, dc); none if the rows are not one episode."""

@@ -1,4 +1,4 @@
-"""The user's own robot for `capture view` and `capture video`: a saved calibration with names for its numbers."""
+"""The user's own robot for `capture view`: a saved calibration with names for its numbers."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Robot:
 
 @dataclass(frozen=True)
 class RobotOptions(Remembered):
-    """Options that `capture view` and `capture video` share for your own robot."""
+    """Options of `capture view` for your own robot."""
 
     calibration: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(help="Saved calibration.", metavar="CALIBRATION")]
     log: Annotated[

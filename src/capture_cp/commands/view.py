@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, failure_rate, printable, shortened
+from capture_cp.commands.film import FIRST, save_log_film
+from capture_cp.commands.log_pictures import space_of
 from capture_cp.commands.replay import Replay, look_by_hand
 from capture_cp.commands.robot import Robot, RobotOptions
 from capture_cp.commands.runs import RATE, Runs, read_runs
-from capture_cp.commands.space import Space
 from capture_cp.commands.view_frame import (
     LISTED,
     Moment,
@@ -28,7 +30,7 @@ from capture_cp.commands.view_frame import (
     thresholds_table,
 )
 from capture_cp.conformal.coverage import Count
-from capture_cp.spaces.plotting import pyplot
+from capture_cp.report.style import pyplot
 from capture_cp.viewer.controls import Choices, Control, Range
 from capture_cp.viewer.serve import Served
 from capture_cp.viewer.session import Frame, Session, Slider
@@ -55,6 +57,10 @@ class View(Served, RobotOptions):
     alpha: Annotated[
         float | None, tyro.conf.arg(help="Failure rate of the regions; by default that of the calibration, or 0.1.")
     ] = None
+    rows: Annotated[
+        str | None,
+        tyro.conf.arg(help=f"Rows START:STOP of a video, counted from 1; without episodes by default the first {FIRST}."),
+    ] = None
 
     @property
     def label(self) -> str:
@@ -67,6 +73,9 @@ class View(Served, RobotOptions):
         if runs is None and self.episode is not None:
             raise CaptureError("--episode names an episode of a log; give the log too: capture view robot.capture log.csv.")
         return LogSession(robot, runs, shown, self.episode, self.seed)
+
+    def film(self, file: Path, console: Console) -> None:
+        save_log_film(self, file, self.alpha, self.episode, self.rows, self.film_speed, console)
 
     def run(self, console: Console) -> None:
         with warnings.catch_warnings():
@@ -108,7 +117,7 @@ class LogSession(Session):
         names = [shortened(printable(name), INPUT) for name in robot.inputs]
         self.sliders = [Slider.between(name, i, ends) for i, (name, ends) in enumerate(zip(names, self._bounds))]
         self.x = np.median(self._bounds, axis=1)
-        self.space = Space(robot, runs, shown)
+        self.space = space_of(robot, runs, shown)
         self._pictures = Pictures(self.space, None)
         if len(robot.axes) == 3:
             self.camera = np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])

@@ -9,20 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, printable, shortened
-from capture_cp.capture.region_plots import Members, members_of
-from capture_cp.commands.marks import marks_shown
-from capture_cp.commands.panels import panels_of
+from capture_cp.capture.region_members import Members, members_of
+from capture_cp.commands.log_pictures import LogPictures, marks_shown
 from capture_cp.commands.replay import Look, Replay
+from capture_cp.commands.report_figures import finite_region
 from capture_cp.commands.robot import Robot
 from capture_cp.commands.runs import Runs
-from capture_cp.commands.space import Space, finite_region
 from capture_cp.conformal.coverage import Count
 from capture_cp.conformal.quantile import size_needed
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Picture, rgb
-from capture_cp.report.movie import MovingFigure
+from capture_cp.report.draw import Frames
 from capture_cp.report.scene import Points, Scene
-from capture_cp.spaces.marks import PARTICLES, PATH_COLOUR, outcome_look
-from capture_cp.spaces.plotting import colour_of
+from capture_cp.report.space import Space
+from capture_cp.report.style import PARTICLES, PATH_COLOUR, colour_of, outcome_look
 from capture_cp.viewer.texts import as_text, coverage_table, legend, table
 
 #: Episodes that the page lists, and numbers of an input in the status.
@@ -70,25 +69,19 @@ class Pictures:
 
     def __init__(self, space: Space, replay: Replay | None) -> None:
         self.subject = space, replay
-        self._panels = panels_of(space, replay)
-        self._whole, self._near = MovingFigure(WHOLE, [1.0]), MovingFigure(CLOSE, [1.0])
-        for figure, close in ((self._whole, False), (self._near, True)):
-            self._panels.set_up(figure.axes[0], close)
-            figure.freeze()
+        self._made = LogPictures(space, replay)
+        self._whole, self._near = Frames(WHOLE), Frames(CLOSE)
 
     def draw(self, look: Look, step: int) -> tuple[Picture, Picture]:
         """The whole space, and the close-up, (h, w, 3) each."""
-        for figure in (self._whole, self._near):
-            figure.clear()
-        self._panels.draw_whole(self._whole.axes[0], look, step)
-        self._panels.draw_near(self._near.axes[0], look, step)
-        return self._whole.picture(" "), self._near.picture(" ")
+        whole, near = self._made.panels(look, step)
+        return self._whole.draw([whole]), self._near.draw([near])
 
 
 def scene_of(space: Space, look: Look, picture: Picture) -> Scene:
     """Three axes as a cube, each scaled to its side; otherwise the flat picture."""
-    window, robot, side = space.window, space.robot, Scene.side
-    if len(robot.axes) != 3:
+    window, side = space.window, Scene.side
+    if len(space.names) != 3:
         return Scene(picture=picture)
 
     def points(Y: Floats, colours: str | Floats, size: float, shape: str = "circle") -> Points:
@@ -100,8 +93,8 @@ def scene_of(space: Space, look: Look, picture: Picture) -> Scene:
     return Scene(
         box=tuple(
             f"{shortened(printable(name), 24)}: {window.low[axis]:.3g} to {window.high[axis]:.3g}"
-            + " rad" * (axis in robot.angles)
-            for axis, name in enumerate(robot.axes)
+            + " rad" * (axis in window.angles)
+            for axis, name in enumerate(space.names)
         ),
         points={
             "region": points(members.Y, np.array([rgb(colour_of(int(m))) for m in members.labels]).reshape(-1, 3), REGION),

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import Floats, Ints
-from capture_cp.capture.region import Region
-from capture_cp.spaces.marks import ACTION, START, Mark
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS
+from capture_cp.base.checks import Bools, Floats, Ints
+from capture_cp.report.style import ACTION, INFEASIBLE_COLOUR, PALE, START, STRATA_COLOURS, WALL_COLOUR, Mark
+from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import Strata
 
+#: Pixels (h, w, 3), row 0 at the top.
 Picture = npt.NDArray[np.uint8]
 
-WALL_COLOUR = "#cccccc"
 #: Names and colours of infeasible space, outside a region and in it.
 INFEASIBLE_LEGEND = (("infeasible", WALL_COLOUR), ("infeasible, in a region", INFEASIBLE_COLOUR))
-PALE, INK, WHITE = 0.14, "#000000", "#ffffff"
+
+
+class Shown(Protocol):
+    """The interface of a region that is used here."""
+
+    def bounding_box(self, stratum: str | None = None) -> tuple[Floats, Floats]:
+        """Corners (dc,) of a box that contains the region."""
+
+    def within(self, Y: Floats, labels: Ints) -> Bools:
+        """Whether configurations Y (m, dc) of known strata (m,) are in the region: (m,)."""
 
 
 def rgb(colour: str) -> Floats:
@@ -36,6 +45,9 @@ class Canvas:
         pixels: length of the longer side.
         axes: which two axes of the configuration.
         kinds: number of the colour of each stratum, (M,); by default its own number.
+        angles: axes that are angles, which the window may show across ±π.
+        square: whether pixels are as wide as high; otherwise the picture is square.
+        pale: opacity of the strata.
     """
 
     def __init__(
@@ -46,12 +58,17 @@ class Canvas:
         pixels: int,
         axes: tuple[int, int] = (0, 1),
         kinds: Sequence[int] | None = None,
+        angles: Sequence[int] = (),
+        square: bool = True,
+        pale: float = PALE,
     ) -> None:
         self.strata, self.axes, self.low = strata, axes, np.asarray(low, dtype=np.float64)
+        self.angles, self.pale = tuple(angles), pale
         size = np.asarray(high) - self.low
         self.pitch = float(size.max()) / pixels
-        columns, rows = np.maximum(1, np.rint(size / self.pitch)).astype(int)
+        columns, rows = np.maximum(1, np.rint(size / self.pitch)).astype(int) if square else (pixels, pixels)
         self.shape = int(rows), int(columns)
+        self.sides = np.full(2, self.pitch) if square else size / pixels
         kinds = range(len(strata.names)) if kinds is None else kinds
         paint = [rgb(STRATA_COLOURS[kind % len(STRATA_COLOURS)]) for kind in kinds]
         self.paint = np.array([*paint, rgb(INFEASIBLE_COLOUR)])  # label -1 picks the last
@@ -62,21 +79,24 @@ class Canvas:
     def points(self, rows: slice, columns: slice, rest: Floats) -> Floats:
         """Configurations (n, dc) at the middles of pixels; `rest` (dc,) gives the axes that are not drawn."""
         height, width = self.shape
-        x = self.low[0] + (np.arange(width)[columns] + 0.5) * self.pitch
-        y = self.low[1] + (height - 0.5 - np.arange(height)[rows]) * self.pitch
+        x = self.low[0] + (np.arange(width)[columns] + 0.5) * self.sides[0]
+        y = self.low[1] + (height - 0.5 - np.arange(height)[rows]) * self.sides[1]
         points = np.tile(np.asarray(rest, dtype=np.float64), (len(x) * len(y), 1))
         points[:, self.axes[0]], points[:, self.axes[1]] = np.tile(x, len(y)), np.repeat(y, len(x))
+        for axis in self.angles:
+            points[:, axis] = wrap_angle(points[:, axis])
         return points
 
     def pixel(self, Y: Floats) -> Floats:
         """Row and column of configurations (n, dc), not rounded: (n, 2)."""
-        along = (np.asarray(Y)[:, list(self.axes)] - self.low) / self.pitch
+        along = (np.asarray(Y)[:, list(self.axes)] - self.low) / self.sides
         return np.stack([self.shape[0] - along[:, 1], along[:, 0]], axis=1) - 0.5
 
     def finer(self, picture: Picture, times: int) -> tuple[Canvas, Picture]:
         """The same window with every pixel split into `times` by `times`, and the picture enlarged likewise."""
         fine = copy(self)
-        fine.pitch, fine.shape = self.pitch / times, (self.shape[0] * times, self.shape[1] * times)
+        fine.pitch, fine.sides = self.pitch / times, self.sides / times
+        fine.shape = self.shape[0] * times, self.shape[1] * times
         return fine, np.repeat(np.repeat(picture, times, axis=0), times, axis=1)
 
     # -- layers -------------------------------------------------------------------------------------------------------
@@ -87,11 +107,11 @@ class Canvas:
         fixed[list(self.axes)] = 0.0
         if self._ground is None or self._ground[0] != fixed.tobytes():
             labels = self.strata.index(self.points(slice(None), slice(None), fixed)).reshape(self.shape)
-            shades = np.vstack([255 - PALE * (255 - self.paint[:-1]), rgb(WALL_COLOUR)])
+            shades = np.vstack([255 - self.pale * (255 - self.paint[:-1]), rgb(WALL_COLOUR)])
             self._ground = fixed.tobytes(), labels, shades[labels].astype(np.uint8)
         return self._ground[1], self._ground[2]
 
-    def region(self, picture: Picture, region: Region, rest: Floats, strength: float) -> None:
+    def region(self, picture: Picture, region: Shown, rest: Floats, strength: float) -> None:
         """Colour the pixels of a region by stratum, infeasible ones in dark grey."""
         rows, columns = self._box(region)
         height, width = (len(range(*part.indices(n))) for part, n in zip((rows, columns), self.shape))
@@ -101,13 +121,12 @@ class Canvas:
         inside = region.within(self.points(rows, columns, rest), labels.ravel()).reshape(height, width)
         patch[inside] = (strength * self.paint[labels[inside]] + (1 - strength) * patch[inside]).astype(np.uint8)
 
-    def _box(self, region: Region) -> tuple[slice, slice]:
+    def _box(self, region: Shown) -> tuple[slice, slice]:
         """Rows and columns that enclose the region."""
-        limit = np.array([region.thresholds.max()])
-        if not np.isfinite(limit).all():
+        corners = np.vstack(region.bounding_box())
+        if self.angles or not np.isfinite(corners[:, list(self.axes)]).all():
             return slice(None), slice(None)
-        corners = np.vstack(region.score.box(region.prediction, limit, region.dims))
-        across = self.pixel(np.nan_to_num(corners, posinf=1e6, neginf=-1e6))
+        across = self.pixel(corners)
         low, high = np.floor(across.min(axis=0)), np.ceil(across.max(axis=0)) + 1
         first, last = (np.clip(part, 0, self.shape).astype(int) for part in (low, high))
         return slice(first[0], last[0]), slice(first[1], last[1])

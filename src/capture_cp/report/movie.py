@@ -1,4 +1,4 @@
-"""Videos: a figure whose moving parts are redrawn for every picture, and pictures written to a file.
+"""Pictures written to a video file.
 
 .mp4 is written through imageio-ffmpeg, .webp and .gif through Pillow, which comes with matplotlib.
 """
@@ -9,86 +9,17 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import written_whole
-from capture_cp.spaces.plotting import label
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
-
-Picture = npt.NDArray[np.uint8]
+from capture_cp.report.canvas import Picture
 
 ENDINGS = (".mp4", ".webp", ".gif")
 #: How long the last picture stays (s).
 HOLD = 1.0
-DPI = 100
-
-
-class MovingFigure:
-    """A figure with a still background: `clear` removes everything drawn after `freeze`."""
-
-    def __init__(self, inches: tuple[float, float], ratios: list[float]) -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        self.figure: Figure = Figure(figsize=inches, dpi=DPI, layout="constrained")
-        self.canvas: Any = FigureCanvasAgg(self.figure)
-        self.axes: list[Any] = list(self.figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0])
-        self._heading = self.figure.suptitle(" ", fontsize=12)
-        self._still: set[Artist] = set()
-
-    def picture(self, heading: str) -> Picture:
-        """The current figure under a heading, (h, w, 3)."""
-        self._heading.set_text(label(heading))
-        self.canvas.draw()
-        pixels = np.asarray(self.canvas.buffer_rgba())[:, :, :3]
-        height, width = (size - size % 2 for size in pixels.shape[:2])  # videos need even sizes
-        return np.array(pixels[:height, :width])
-
-    def keep_apart(self, share: float) -> None:
-        """Set the gap between panels as a fraction of their width; call it before `freeze`."""
-        layout: Any = self.figure.get_layout_engine()
-        layout.set(wspace=share)
-
-    def freeze(self) -> None:
-        """Keep everything drawn so far in every picture, and fix the positions of panels."""
-        self.canvas.draw()
-        self.figure.set_layout_engine("none")
-        self._still = set(self._artists())
-
-    def clear(self) -> None:
-        """Remove everything drawn since `freeze`."""
-        for artist in self._artists():
-            if artist not in self._still:
-                artist.remove()
-
-    def _artists(self) -> Iterable[Artist]:
-        kinds = "lines", "patches", "collections", "images", "texts"  # arrows are texts
-        return [artist for axis in self.axes for kind in kinds for artist in getattr(axis, kind)]
-
-
-def show_window(closeup: Any, middle: Floats, half: float) -> tuple[float, float]:
-    """Show in `closeup` the square of half a side around `middle` (2,), which is returned."""
-    x, y = (float(value) for value in middle)
-    closeup.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
-    return x, y
-
-
-def mark_window(axis: Any, closeup: Any, middle: Floats, half: float) -> None:
-    """Show in `closeup` the square of half a side around `middle` (2,), and its outline in `axis`."""
-    from matplotlib.patches import Rectangle
-
-    x, y = show_window(closeup, middle, half)
-    axis.add_patch(Rectangle((x - half, y - half), 2 * half, 2 * half, fill=False, ec="black", lw=1.0, zorder=6))
-
-
-# -- files ---------------------------------------------------------------------------------------------------------------
 
 
 def check_ending(file: Path) -> None:

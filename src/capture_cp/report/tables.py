@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capture_cp.report.output import MARGIN
-from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.report.style import STRATA_COLOURS, pyplot
 
 Row = dict[str, Any]
 DASH = "–"

@@ -9,6 +9,7 @@ import threading
 import webbrowser
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.progress import stage
+from capture_cp.report.movie import ENDINGS
 from capture_cp.viewer.guard import guarded, holds
 from capture_cp.viewer.session import Session
 
@@ -29,6 +31,12 @@ class Served:
     host: Annotated[str, tyro.conf.arg(help="Address to bind to; other machines cannot reach the default.")] = "127.0.0.1"
     port: Annotated[int, tyro.conf.arg(help="Port; the next free one if it is taken.")] = 8080
     open: Annotated[bool, tyro.conf.arg(help="Also open the page in the default browser.")] = False
+    save: Annotated[
+        Path | None, tyro.conf.arg(help=f"Write a video to this file, {' or '.join(ENDINGS)}, in place of a page.")
+    ] = None
+    film_speed: Annotated[
+        float, tyro.conf.arg(help="Of a video: 1 is real time, or four steps per second of a log without a time column.")
+    ] = 1.0
 
     @property
     def label(self) -> str:
@@ -39,8 +47,15 @@ class Served:
         """The subject of the page. Bad settings raise an error now."""
         raise NotImplementedError
 
+    def film(self, file: Path, console: Console) -> None:
+        """Write a video of an episode of the subject."""
+        raise NotImplementedError
+
     def run(self, console: Console) -> None:
-        """Serve the page until the program is stopped."""
+        """Serve the page until the program is stopped, or write a video."""
+        if self.save is not None:
+            self.film(self.save, console)
+            return
         page = open_page(self, console)
         console.print(f"The page is at {page.address} (Ctrl+C stops).", highlight=False)
         if self.open:

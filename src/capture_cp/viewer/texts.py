@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from capture_cp.base.checks import printable, shortened
 from capture_cp.conformal.coverage import Count
-from capture_cp.spaces.marks import Mark, mark_signs
+from capture_cp.report.style import Mark, mark_signs
 
 #: Colours and marks are made for a light ground, so legends have one on a dark page too.
 CARD = "font-size:0.8em;line-height:1.8;padding:0.2em 0.8em;background:#ffffff;color:#1d2329;border-radius:4px"

@@ -9,7 +9,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array
 from capture_cp.planning.episode import Episode
-from capture_cp.report.movie import Picture
+from capture_cp.report.canvas import Picture
 from capture_lab.gym.vector import TaskVectorEnv
 from capture_lab.tasks.task import Task
 

@@ -287,7 +287,7 @@ class TaskSession(Session):
         if planned_with not in METHODS:
             raise CaptureError(
                 f"the episode was planned with {planned_with!r}; the page shows the paper's methods only, "
-                "capture video can show it."
+                "capture view --save FILE can make a video of it."
             )
         with self._lock:
             place = self._place_of(episode, trusted)
@@ -306,8 +306,8 @@ class TaskSession(Session):
         shown = self._task(place) if place in self.places else its
         if shown.place != its.place:
             raise CaptureError(
-                f"the episode was recorded in {its.place!r}, and this page shows {shown.place!r} there; capture video "
-                "can show it."
+                f"the episode was recorded in {its.place!r}, and this page shows {shown.place!r} there; "
+                "capture view --save FILE can make a video of it."
             )
         if place not in self.places:
             self.places.append(place)

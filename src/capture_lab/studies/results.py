@@ -16,7 +16,7 @@ from capture_cp.base.checks import Floats
 from capture_cp.base.progress import stage
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.report.output import output_folder, write_rows
-from capture_cp.spaces.plotting import STRATA_COLOURS, pyplot
+from capture_cp.report.style import STRATA_COLOURS, pyplot
 
 Rows = list[dict[str, Any]]
 

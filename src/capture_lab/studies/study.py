@@ -16,7 +16,7 @@ from capture_cp.base.files import check_writable
 from capture_cp.capture.methods import METHODS
 from capture_cp.cuda.device import Device
 from capture_cp.report.output import output_folder
-from capture_cp.spaces.plotting import pyplot
+from capture_cp.report.style import pyplot
 from capture_lab.tasks.rows import weight_options
 from capture_lab.tasks.task import Task
 

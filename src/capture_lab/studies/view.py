@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_args, get_type_hints
 
 import tyro
+from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.capture.methods import METHODS
@@ -76,10 +77,20 @@ class TaskView(Served, Study):
     def label(self) -> str:
         return f"capture view {self.task.name}"
 
+    def film(self, file: Path, console: Console) -> None:
+        from capture_lab.studies.film import save_task_film
+
+        self.check()
+        save_task_film(self, file, console)
+
+    def episodes(self) -> dict[str, Episode]:
+        """The episodes to replay, by the names of their files."""
+        return {file.name: Episode.load(file) for file in self.replay}
+
     def session(self) -> TaskSession:
         from capture_lab.studies.live import TaskSession
 
-        episodes = {file.name: Episode.load(file) for file in self.replay}
+        episodes = self.episodes()
         session = TaskSession(self)
         for name, episode in episodes.items():
             session.show(name, episode)

@@ -21,12 +21,11 @@ from capture_cp.capture.region_draws import part_volumes
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture, rgb
 from capture_cp.report.scene import Handle, Points, Scene
-from capture_cp.spaces.marks import ACTION, GOAL, OUTSIDE, PARTICLES, PATH_COLOUR, START
-from capture_cp.spaces.plotting import STRATA_COLOURS
+from capture_cp.report.style import ACTION, GOAL, OUTSIDE, PARTICLES, PATH_COLOUR, START, STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, Strata, grid_of, has_grid
 from capture_cp.viewer.session import Slider
 from capture_cp.viewer.texts import REGION_KEY
-from capture_lab.tasks.point_slices import checked_shown
+from capture_lab.tasks.drawing import checked_shown
 from capture_lab.tasks.task import Task
 
 #: Opacity of the region of the first step of a plan, and of the last.

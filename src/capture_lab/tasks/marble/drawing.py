@@ -1,43 +1,57 @@
-"""Figures of the marble: the board, its configuration space, and regions over it, with their data."""
+"""Pictures of the marble: the board in 3D and from above, its configuration space, and regions over it, with their data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.planning.episode import Episode
-from capture_cp.spaces.marks import ACTION, GOAL, INSIDE, OUTSIDE, PARTICLES, START, mark_handles
-from capture_cp.spaces.plotting import pyplot
-from capture_lab.tasks.drawing import Drawing
+from capture_cp.report.draw import figure_of, save
+from capture_cp.report.panel import Dots, Line, Panel, Shape, circle, rectangle
+from capture_cp.report.solids import View, rendered
+from capture_cp.report.space import Space
+from capture_cp.report.style import ACTION, GOAL, INSIDE, OUTSIDE, PARTICLES, START, WALL_COLOUR, colour_of
+from capture_lab.tasks.drawing import STRATA, Drawing, Storyboard
 from capture_lab.tasks.marble import dynamics
+from capture_lab.tasks.marble.board import board_bodies
 from capture_lab.tasks.marble.cspace import CORNER, EDGE, FREE
 from capture_lab.tasks.marble.maps import MILLIMETRE
 from capture_lab.tasks.marble.task import POSITION, Marble
 from capture_lab.tasks.recorded import recorded_region
 from capture_lab.tasks.task import Task
 
-if TYPE_CHECKING:
-    from capture_lab.tasks.marble.film import MarbleStoryboard
-
-WALL_COLOUR, PIT_COLOUR, GOAL_COLOUR = "#6b5a45", "#111111", GOAL.colour
+WOOD_COLOUR, BOARD_COLOUR, PIT_COLOUR, MARBLE_COLOUR = "#6b5a45", "#f3ead9", "#111111", "#9aa5b1"
+PATH, PLAN = (
+    Line(np.empty((0, 2)), "#222222", 1.5, name="path"),
+    Line(np.empty((0, 2)), "#CC79A7", 2.0, ":", name="plan (model)"),
+)
 #: Marks of the player on a page.
 PLAYER_MARKS = {"particles": PARTICLES, "start": START, "action": ACTION, "inside": INSIDE, "outside": OUTSIDE}
+#: Direction in which the board is seen, width of its picture in pixels, and margin around it (m).
+FRONT, PIXELS, MARGIN = View.from_above(-78, 56), 460, 0.004
 
 
 class MarbleDrawing(Drawing):
-    """Draws a map; lengths on the axes are metres."""
+    """Draws a map; lengths on the axes are millimetres."""
 
     paths_title, failed = "Paths of the marble", "fell into a pit"
     task: Marble
 
-    def storyboard(self, episode: Episode) -> MarbleStoryboard:
-        from capture_lab.tasks.marble.film import MarbleStoryboard
+    @cached_property
+    def space(self) -> Space:
+        map, scale = self.task.map, np.full(2, 1 / MILLIMETRE)
+        pits = tuple(Shape(circle(np.array(pit), map.pit_radius), edge=PIT_COLOUR, width=1.2) for pit in map.pits)
+        goal = ((GOAL, np.array(map.goal)),)
+        return Space(self.task.strata, self.window, ("x (mm)", "y (mm)"), units=scale, shapes=pits, marks=goal)
 
+    def storyboard(self, episode: Episode) -> MarbleStoryboard:
         return MarbleStoryboard(self, episode)
 
     def figure_data(self, tasks: Mapping[str, Task], figure: str) -> Any:
@@ -55,33 +69,34 @@ class MarbleDrawing(Drawing):
 
     def draw_spaces(self, file: Path) -> None:
         """The board with its walls, pits and goal, and the configuration space with its strata, side by side."""
-        plt, task = pyplot(), self.task
-        width, height = task.map.size
-        figure, (board, space) = plt.subplots(1, 2, figsize=(9, 0.6 + 4.2 * height / width), layout="constrained")
-        self.draw_workspace(board)
-        radius = task.map.marble_radius * MILLIMETRE
-        marble = plt.Circle(metres(task.map.start), radius, color="#999999", zorder=3, label="marble at its start")
-        board.add_patch(marble)
-        board.set_title("workspace")
-        self.slices.draw(space, (), 0.8)
+        task, (width, height) = self.task, self.task.map.size
+        marble = Shape(
+            circle(np.array(task.map.start), task.map.marble_radius), "#999999", name="marble at its start", order=3
+        )
+        board = self.background()
+        board = replace(board, shapes=(*board.shapes, marble), title="workspace", across="x (mm)", up="y (mm)")
+        space = self.space.panel(np.zeros(2), pale=STRATA, title="configuration space of the marble's centre")
         unreached = task.strata.require_grid().centre(np.flatnonzero((task.strata.labels >= 0) & ~task.strata.reachable))
-        if len(unreached):
-            space.plot(*unreached[::7].T, ".", color="black", markersize=1, label="not reachable from the start")
-        self.draw_marks(space)
-        for m, name in enumerate(task.strata.names):
-            space.scatter([], [], marker="s", color=self.slices.colours[m], alpha=0.8, label=f"{name} ({2 - m}D)")
-        handles, texts = space.get_legend_handles_labels()
-        things = [marble, plt.Circle((0, 0), color=PIT_COLOUR, label="pit"), *mark_handles([GOAL])]
-        things += [plt.Rectangle((0, 0), 1, 1, color="#cccccc", label="infeasible")]
-        names = [*texts, *(str(thing.get_label()) for thing in things)]
-        figure.legend([*handles, *things], names, fontsize=8, loc="outside lower center", ncols=4, markerscale=1.2)
-        space.set_title("configuration space of the marble's centre")
-        for axis in (board, space):
-            axis.xaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
-            axis.yaxis.set_major_formatter(lambda value, _: f"{1e3 * value:g}")
-            axis.set(xlabel="x (mm)", ylabel="y (mm)")
-        figure.savefig(file, dpi=130)
-        plt.close(figure)
+        far = Dots(self.space.flat(unreached[::7]), "#000000", 1.0, 1.0, "not reachable from the start")
+        key: list[Any] = [(f"{name} ({2 - m}D)", colour_of(m)) for m, name in enumerate(task.strata.names)]
+        key += [far] * bool(len(unreached)) + [marble, ("pit", PIT_COLOUR), GOAL, ("infeasible", WALL_COLOUR)]
+        figure = figure_of([[board, replace(space, dots=(far,))]], (9, 0.6 + 4.2 * height / width), key=key)
+        save(figure, file)
+
+    def background(self) -> Panel:
+        """The board from above: frame, walls, pits and goal, in millimetres."""
+        map, (width, height) = self.task.map, self.task.map.size
+        board = Shape(rectangle((0, 0), (width, height)), BOARD_COLOUR, order=0)
+        walls = (Shape(rectangle((x0, y0), (x1, y1)), WOOD_COLOUR) for x0, y0, x1, y1 in map.walls)
+        pits = (Shape(circle(np.array(pit), map.pit_radius), PIT_COLOUR) for pit in map.pits)
+        corners = {"left": ((0, 0), (0, height)), "right": ((width, 0), (width, height)),
+                   "bottom": ((0, 0), (width, 0)), "top": ((0, height), (width, height))}  # fmt: skip
+        frame = (
+            Line(np.array(ends), WOOD_COLOUR, 5) if side in map.framed else Line(np.array(ends), "#bbbbbb", 1, ":")
+            for side, ends in corners.items()
+        )
+        low, high = np.full(2, -MARGIN / MILLIMETRE), np.array([width, height]) + MARGIN / MILLIMETRE
+        return Panel(low, high, shapes=(board, *walls, *pits), lines=tuple(frame), marks=self.space.marks)
 
     def situations(self) -> dict[str, Floats]:
         """One input for each kind of landing: in free space, on an edge, in a corner, and near a pit."""
@@ -96,29 +111,42 @@ class MarbleDrawing(Drawing):
         tilted = np.abs(X[:, 4:6]).max(axis=1) > 0.6 * dynamics.MAX_TILT
         return {name: X[np.flatnonzero(here & tilted)[0]] for name, here in lands.items() if (here & tilted).any()}
 
-    def draw_workspace(self, axis: Any) -> None:
-        """Walls, frame, pits and goal of the board."""
-        plt, map = pyplot(), self.task.map
-        width, height = metres(map.size)
-        axis.add_patch(plt.Rectangle((0, 0), width, height, color="#f3ead9", zorder=0))
-        for x0, y0, x1, y1 in map.walls:
-            corner, size = metres((x0, y0)), metres((x1 - x0, y1 - y0))
-            axis.add_patch(plt.Rectangle(corner, *size, color=WALL_COLOUR, zorder=1))
-        edges = {"left": ((0, 0), (0, height)), "right": ((width, width), (0, height)),
-                 "bottom": ((0, width), (0, 0)), "top": ((0, width), (height, height))}  # fmt: skip
-        for side, (xs, ys) in edges.items():
-            framed = side in map.framed
-            axis.plot(xs, ys, color=WALL_COLOUR if framed else "#bbbbbb", lw=5 if framed else 1, ls="-" if framed else ":")
-        self.draw_marks(axis, PIT_COLOUR)
-        axis.set(xlim=(-0.004, width + 0.004), ylim=(-0.004, height + 0.004), aspect="equal")
 
-    def draw_marks(self, axis: Any, fill: str = "none") -> None:
-        """Pits and goal."""
-        plt, map = pyplot(), self.task.map
-        for pit in map.pits:
-            radius = map.pit_radius * MILLIMETRE
-            axis.add_patch(plt.Circle(metres(pit), radius, facecolor=fill, edgecolor=PIT_COLOUR, lw=1.2))
-        axis.plot(*metres(map.goal), "*", color=GOAL_COLOUR, markersize=12, zorder=4)
+class MarbleStoryboard(Storyboard):
+    """The tilted board and the workspace next to the configuration space."""
+
+    inches, places, layout, columns = (15.6, 5.0), "ABCD", {"width_ratios": (1.35, 1, 1, 1)}, 5
+    ends = dict(Storyboard.ends) | {"fell": "fell into a pit"}
+    task: Marble
+
+    def key(self) -> list[Any]:
+        return [PATH, PLAN, *(super().key() if self.cap is not None else ())]
+
+    def workspace(self, step: int) -> list[Panel]:
+        map, path = self.task.map, self.episode.states[: step + 1][:, POSITION] / MILLIMETRE
+        marble = Shape(circle(path[-1], map.marble_radius), MARBLE_COLOUR, "#000000", order=4)
+        lines = [PATH._replace(points=path, order=3)]
+        if step < self.episode.steps:
+            lines.append(PLAN._replace(points=self._planned(step) / MILLIMETRE, order=5))
+        above = self.drawing.background()
+        contents = {"shapes": (*above.shapes, marble), "lines": (*above.lines, *lines)}
+        return [self._board(step), replace(above, title="workspace", ticks=False, **contents)]
+
+    def _board(self, step: int) -> Panel:
+        """The tilted board in 3D."""
+        width, height = np.array(self.task.map.size) * MILLIMETRE
+        half = np.array([0.62 * width + 0.02, 0.55 * height + 0.03])
+        bodies = board_bodies(self.task.map, self.episode.states[step]).values()
+        return Panel(-half, half, (rendered(bodies, FRONT, -half, half, PIXELS),), ticks=False, bare=True)
+
+    def _planned(self, step: int) -> Floats:
+        """Positions of the approximate model along the plan of a step, without noise: (H + 1, 2)."""
+        state, still = self.episode.states[step][None], np.zeros((1, 2))
+        along = [state]
+        for action in self.episode.plans[step]:
+            state = self.task.believed_step(state, action[None], still)
+            along.append(state)
+        return np.vstack(along)[:, POSITION]
 
 
 # -- numbers ------------------------------------------------------------------------------------------------------------
@@ -138,9 +166,7 @@ def board_record(task: Marble) -> dict[str, Any]:
         "spacing": _millimetres(grid.spacing),
         "shape": grid.shape,
         "labels": "".join("." if label < 0 else str(label) for label in task.strata.labels),
-        "strata": [
-            {"name": name, "colour": colour} for name, colour in zip(task.strata.names, MarbleDrawing(task).slices.colours)
-        ],
+        "strata": [{"name": name, "colour": colour_of(m)} for m, name in enumerate(task.strata.names)],
     }
 
 
@@ -161,11 +187,6 @@ def _runs(cells: Any) -> list[int]:
     starts = np.flatnonzero(np.diff(cells, prepend=cells[0] - 2) != 1)
     lengths = np.diff(starts, append=len(cells))
     return np.stack([cells[starts], lengths], axis=1).ravel().tolist()
-
-
-def metres(point: Any) -> tuple[float, ...]:
-    """Lengths of a map, converted from millimetres."""
-    return tuple(float(value) * MILLIMETRE for value in point)
 
 
 def _millimetres(values: Floats) -> Any:

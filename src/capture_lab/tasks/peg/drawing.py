@@ -1,58 +1,52 @@
-"""Figures of the peg: workspace, slices of the configuration space, contacts, starts, regions, paths and plans."""
+"""Pictures of the peg: workspace, slices of the configuration space, contacts, starts, regions, paths, plans and films."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region import Region
+from capture_cp.capture.region_search import particles_of
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
-from capture_cp.spaces.marks import GOAL, PARTICLES, Mark, mark, mark_handles, mark_outcomes
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, pyplot
+from capture_cp.report.draw import figure_of, save
+from capture_cp.report.panel import Dots, Line, Panel, Shape
+from capture_cp.report.scene import mujoco_bodies
+from capture_cp.report.solids import SIDE, outlines
+from capture_cp.report.space import Space, Window
+from capture_cp.report.style import GOAL, INFEASIBLE_COLOUR, STEP_MARKS, WALL_COLOUR, Mark, colour_of
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.drawing import (
-    PATH_STYLES,
-    REGION_MARKS,
-    Drawing,
-    draw_start,
-    method_panels,
-    predicted,
-    square,
-    with_start,
-)
+from capture_lab.tasks.drawing import FAILED, STRATA, SUCCESS, Drawing, Storyboard, reached, size_of, with_start, with_titles
 from capture_lab.tasks.peg.cspace import REGIMES
 from capture_lab.tasks.peg.geometry import shape_of, vertex
 from capture_lab.tasks.peg.task import Peg
-from capture_lab.tasks.slices import WALL_COLOUR, Layer, Slices
 from capture_lab.tasks.task import Task
 
-if TYPE_CHECKING:
-    from capture_lab.tasks.peg.film import PegStoryboard
-
-#: Okabe and Ito's colours, which colour-blind readers can distinguish.
-REGIME_COLOURS = dict(zip(REGIMES, ("#0072B2", "#E69F00", "#D55E00", "#CC79A7")))
-PEG_COLOUR, BLOCK_COLOUR, PARTICLE_COLOUR, GOAL_COLOUR = "#E69F00", "#9aa3ad", "#0072B2", "#009E73"
-STYLES = {"success": PATH_STYLES["success"], TIMED_OUT: PATH_STYLES["fell"]}
+#: Numbers of the colours of the regimes.
+KINDS = (0, 1, 2, 4)
+REGIME_COLOURS = {regime: colour_of(kind) for regime, kind in zip(REGIMES, KINDS)}
+PEG_COLOUR, PARTICLE_COLOUR, GOAL_COLOUR, BLACK = "#E69F00", "#0072B2", "#009E73", "#000000"
 ANGLES = (-30, -15, 0, 15, 30)  # degrees
 OUTCOMES, STARTS = 100, 50
-NEAR_SLICE = 1.0  # degrees
-TINY = 0.5  # size of the marks of many outcomes
-#: Opacity of the strata behind a region, and of its cells.
-FEASIBLE_SHADE, REGION_SHADE = 0.15, 0.85
-VIEW = 6.0  # mm around the visible part of a region
+#: Angle (degrees) at which an outcome is near a slice; how one farther away is marked; size of the marks of many outcomes.
+NEAR_SLICE = 1.0
+ELSEWHERE = Mark(f"true outcome more than {NEAR_SLICE:g}° from the slice", "o", 2.5, "#FFFFFF", "#555555", "○")
+TINY = (0.5, 1.0)
+VIEW = 6e-3  # m around the visible part of a region
 STEPS_SHOWN = (5, 10, 15)
 WARM_UP = 8  # control steps before the plan is shown, so that it settles
+UNITS = np.array([1e3, 1e3, 180 / np.pi])
 MM = 1e3
 
 
 class PegDrawing(Drawing):
-    """Draws a peg and its hole; lengths on the axes are millimetres."""
+    """Draws a peg and its hole; lengths on the axes are millimetres, angles degrees."""
 
     task: Peg
 
@@ -94,106 +88,125 @@ class PegDrawing(Drawing):
         return {"regimes": list(REGIMES)} if figure.endswith("-spaces") else None
 
     def storyboard(self, episode: Episode) -> PegStoryboard:
-        from capture_lab.tasks.peg.film import PegStoryboard
-
         return PegStoryboard(self, episode)
 
     # -- the coverage study -------------------------------------------------------------------------------------------
 
-    @property
-    def slices(self) -> Slices:
-        return Slices(self.task, [REGIME_COLOURS[regime] for regime in self.task.strata.regimes], MM)
+    # -- both spaces --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def space(self) -> Space:
+        names = "x of the centre (mm)", "z of the centre (mm)", "θ (°)"
+        kinds = [KINDS[regime] for regime in self.task.stratum_regimes]
+        goal = ((GOAL, self.task.strata.goal[:2] * MM),)
+        return Space(self.task.strata, self.window, names, (0, 1), UNITS, kinds, marks=goal)
+
+    def strata_key(self) -> list[Any]:
+        return list(REGIME_COLOURS.items())
+
+    @cached_property
+    def _system(self) -> Any:
+        return self.task.true_system(threads=1)
+
+    def workspace(self, low: Sequence[float], high: Sequence[float], pose: Floats | None = None, **contents: Any) -> Panel:
+        """Table and receptacle from the front, between two corners in mm; with the peg, and its arm, at a pose (3,)."""
+        self._system.reset(np.array([0.0, 0.03, 0.0]) if pose is None else pose)
+        bodies = mujoco_bodies(self._system.model, self._system.data)
+        fixed = [bodies.pop(name) for name in ("left", "right", "table")]
+        shapes = [*outlines(fixed, SIDE), *(outlines(bodies.values(), SIDE, edge=BLACK) if pose is not None else ())]
+        shapes = [shape._replace(points=shape.points * MM) for shape in shapes] + [*contents.pop("shapes", ())]
+        names = {"across": "x (mm)", "up": "z (mm)"} | contents
+        return Panel(np.array(low), np.array(high), shapes=tuple(shapes), **names)
+
+    def peg(self, pose: Floats, **look: Any) -> Shape:
+        """The outline of the peg at a pose (3,)."""
+        g = shape_of(self.task.settings)
+        corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * [g.half_width, g.half_length]
+        c, s = np.cos(pose[2]), np.sin(pose[2])
+        return Shape((corners @ np.array([[c, s], [-s, c]]) + pose[:2]) * MM, **look)
+
+    # -- the coverage study -------------------------------------------------------------------------------------------
 
     def draw_spaces(self, file: Path) -> None:
         """The peg as low as possible over the hole at several angles, and the slice of the configuration space for each."""
-        plt, slices = pyplot(), self.slices
-        figure, panels = plt.subplots(2, len(ANGLES), figsize=(2.5 * len(ANGLES), 5.6), layout="constrained", sharey="row")
-        for (above, below), angle in zip(panels.T, ANGLES):
-            lowest = self._lowest(angle)
-            self.draw_workspace(above)
-            self.draw_peg(above, lowest, facecolor="#E69F00", edgecolor="black")
-            above.set(title=f"θ = {angle}°", xlim=(-30, 30), ylim=(-26, 54), xticks=[])
-            slices.draw(below, slices.layer(lowest), 0.8)
-            below.plot(*(lowest[:2] * MM), ".", color="black")
-            below.set(xlabel="x of the centre (mm)")
-        self.draw_marks(panels[1][ANGLES.index(0)])
-        panels[0][0].set_ylabel("workspace, z (mm)")
-        panels[1][0].set_ylabel("slice, z of the middle (mm)")
-        _regime_legend(figure, [(".", "black", "pose drawn above"), ("s", WALL_COLOUR, "infeasible")], [GOAL])
-        figure.savefig(file, dpi=130)
-        plt.close(figure)
+        above, below = [], []
+        for angle in ANGLES:
+            lowest, first = self._lowest(angle), angle == ANGLES[0]
+            ends, shapes = ((-30, -26), (30, 54)), (self.peg(lowest, fill=PEG_COLOUR, edge=BLACK, order=2),)
+            above.append(
+                self.workspace(*ends, shapes=shapes, title=f"θ = {angle}°", up="workspace, z (mm)" * first, across="")
+            )
+            marks = ((GOAL, self.space.marks[0][1]),) if angle == 0 else ()
+            dot = (Dots(lowest[None, :2] * MM, BLACK, 20, 1.0, "pose drawn above"),)
+            up = "slice, z of the middle (mm)" * first
+            below.append(self.space.panel(lowest, pale=STRATA, marks=marks, dots=dot, up=up))
+        key = [*self.strata_key(), dot[0], ("infeasible", WALL_COLOUR), GOAL]
+        save(figure_of([above, below], (2.5 * len(ANGLES), 5.6), key=key, columns=7, sharey="row"), file)
 
     def draw_contacts(self, landings: Floats, file: Path) -> None:
         """One landing (of n, 3) per stratum, with its fingerprint and its regime."""
-        plt, strata = pyplot(), self.task.strata
+        strata, panels = self.task.strata, []
         labels = strata.index(landings)
-        found = [m for m in range(len(strata.names)) if (labels == m).any()]
-        columns = min(len(found), 6)
-        rows = -(-len(found) // columns)
-        figure, panels = plt.subplots(
-            rows, columns, figsize=(2.1 * columns, 3.0 * rows), squeeze=False, layout="constrained", sharex=True, sharey=True
-        )
-        for axis in panels.ravel():
-            axis.set_axis_off()
-        for axis, m in zip(panels.ravel(), found):
+        for m in [m for m in range(len(strata.names)) if (labels == m).any()]:
             here = landings[labels == m]
             pose = here[np.argmin(np.hypot(here[:, 0], here[:, 2] / 4))]  # near the hole, where there is most to see
-            regime = strata.regimes[m]
-            self.draw_workspace(axis)
-            self.draw_peg(axis, pose, facecolor="#f3ead9", edgecolor="black", linewidth=0.8)
-            self._mark_contacts(axis, pose, np.asarray(strata.features)[m] > 0, REGIME_COLOURS[regime])
-            axis.set(xlim=(-27, 27), ylim=(-25, 58))
-            axis.set_title(f"{regime}\n{strata.names[m]}", fontsize=9)
-        _regime_legend(figure, [], [])
-        figure.savefig(file, dpi=130)
-        plt.close(figure)
+            lines, marks = self._contacts(pose, np.asarray(strata.features)[m] > 0, REGIME_COLOURS[strata.regimes[m]])
+            title = f"{strata.regimes[m]}\n{strata.names[m]}"
+            shapes = (self.peg(pose, fill="#f3ead9", edge=BLACK),)
+            looks: dict[str, Any] = {"title": title, "ticks": False, "bare": True, "across": "", "up": ""}
+            panels.append(self.workspace((-27, -25), (27, 58), shapes=shapes, lines=lines, marks=marks, **looks))
+        columns = min(len(panels), 6)
+        rows = [panels[first : first + columns] for first in range(0, len(panels), columns)]
+        save(figure_of(rows, (2.1 * columns, 3.0 * len(rows)), key=self.strata_key()), file)
+
+    def _contacts(self, pose: Floats, touching: Any, colour: str) -> tuple[tuple[Line, ...], tuple[Any, ...]]:
+        """Thick edges and marks for contacts: `touching` (8,) is v1 to v4, e1 to e4."""
+        x, z, theta = pose
+        g = shape_of(self.task.settings)
+        corners = np.array([vertex(i, x, z, np.cos(theta), np.sin(theta), g) for i in range(4)]) * MM
+        edges = (Line(corners[[i, (i + 1) % 4]], colour, 2.5) for i in range(4) if touching[4 + i])
+        touched = Mark("corner in contact", "o", 6.0, colour, BLACK, "●")
+        return tuple(edges), ((touched, corners[touching[:4]]),)
 
     def draw_starts(self, file: Path, n: int = STARTS) -> None:
         """The starts of the planning study: the first feasible poses of a Halton sequence."""
-        from matplotlib.colors import to_rgba
-
-        plt, strata = pyplot(), self.task.strata
-        poses = self.task.starts(n)
-        figure, axis = plt.subplots(figsize=(6.0, 5.2), layout="constrained")
-        self.draw_workspace(axis)
-        for pose, m in zip(poses, strata.index(poses)):
-            colour = REGIME_COLOURS[strata.regimes[m]]
-            self.draw_peg(axis, pose, facecolor=to_rgba(colour, 0.08), edgecolor=colour, linewidth=0.9)
-            axis.plot(*(pose[:2] * MM), ".", color=colour, markersize=4)
-        axis.set(xlim=(-46, 46), ylim=(-25, 76), xlabel="x (mm)", ylabel="z (mm)", title=f"{n} feasible Halton starts")
-        _regime_legend(figure, [], [])
-        figure.savefig(file, dpi=130)
-        plt.close(figure)
+        strata, poses = self.task.strata, self.task.starts(n)
+        colours = [REGIME_COLOURS[strata.regimes[m]] for m in strata.index(poses)]
+        shapes = [self.peg(pose, fill=c, edge=c, opacity=0.08, width=0.9) for pose, c in zip(poses, colours)]
+        dots = tuple(Dots(pose[None, :2] * MM, c, 16, 1.0) for pose, c in zip(poses, colours))
+        panel = self.workspace((-46, -25), (46, 76), shapes=shapes, dots=dots, title=f"{n} feasible Halton starts")
+        save(figure_of([[panel]], (6.0, 5.2), key=self.strata_key()), file)
 
     def draw_landing_regions(self, caps: Mapping[str, Capture], test: Transitions, alpha: float, file: Path) -> None:
         """Regions of every method for one landing of each regime, in the slice at the landing's angle."""
-        task, slices, rows = self.task, self.slices, self._landings(test)
-        figure, panels = method_panels(list(caps), len(rows))
-        for line, (regime, i) in zip(panels, rows.items()):
+        task, space = self.task, self.space
+        rows: list[list[Panel]] = []
+        for regime, i in self._landings(test).items():
             after, _ = task.landings(np.tile(test.X[i], (OUTCOMES, 1)), np.random.default_rng(1), task.true_system(1))
-            layer = slices.layer(test.Y[i])
-            window = square(after[:, :2].min(axis=0) * MM - VIEW, after[:, :2].max(axis=0) * MM + VIEW)
-            xlim, ylim = window = with_start(window, test.X[i, :2] * MM)
-            for axis, cap in zip(line, caps.values()):
+            low, high = after.min(axis=0) - VIEW, after.max(axis=0) + VIEW
+            window = with_start(space, space.squared(Window(low, high)), test.X[i, :3])
+            near, panels = np.abs(after[:, 2] - test.Y[i, 2]) <= np.radians(NEAR_SLICE), []
+            for cap in caps.values():
                 region = cap.region(test.X[i], alpha, rng=0)
-                slices.draw(axis, layer, FEASIBLE_SHADE)
-                slices.draw_region(axis, region, layer, REGION_SHADE, REGION_SHADE)
-                start, particles = test.X[i, :2] * MM, predicted(region)[:, :2] * MM
-                mark(axis, PARTICLES, particles, zorder=4)
-                draw_start(axis, start, particles, window)
-                self._show_outcomes(axis, after, layer, region)
-                axis.set(xlim=xlim, ylim=ylim, xticks=[], yticks=[])
-                axis.set_xlabel(f"{len(region.cells()):,} cells", fontsize=8)
-            line[0].set_ylabel(f"lands: {regime}, θ = {np.degrees(test.Y[i, 2]):.1f}°", fontsize=8)
-        figure.suptitle(f"Regions at {1 - alpha:.0%}: their cells in the slice at one landing's angle")
-        marks = [
-            ("s", INFEASIBLE_COLOUR, "region: infeasible"),
-            ("s", WALL_COLOUR, "infeasible"),
-            (".", "white", f"true outcome more than {NEAR_SLICE:g}° from the slice"),
+                contents: dict[str, Any] = {
+                    "outcomes": space.flat(after[near]),
+                    "inside": region.contains(after[near]),
+                    "small": TINY,
+                }
+                contents |= {"start": space.flat(test.X[i, :3])[0], "particles": space.flat(particles_of(region.prediction))}
+                contents |= {"marks": ((ELSEWHERE, space.flat(after[~near])),), "across": size_of(region), "ticks": False}
+                panels.append(space.panel(test.Y[i], window, region, strong=0.85, **(contents | {"up": ""})))
+            panels[0] = replace(panels[0], up=f"lands: {regime}, θ = {np.degrees(test.Y[i, 2]):.1f}°")
+            rows.append(panels if rows else with_titles(panels, caps))
+        key = [
+            *self.strata_key(),
+            ("region: infeasible", INFEASIBLE_COLOUR),
+            ("infeasible", WALL_COLOUR),
+            *STEP_MARKS,
+            ELSEWHERE,
         ]
-        _regime_legend(figure, marks, REGION_MARKS)
-        figure.savefig(file, dpi=130)
-        pyplot().close(figure)
+        title = f"Regions at {1 - alpha:.0%} in the slice at one landing's angle"
+        save(figure_of(rows, (2.3 * len(caps), 2.5 * len(rows)), title, key, 6), file)
 
     def _landings(self, test: Transitions) -> dict[str, int]:
         """One test transition for each regime: the landing nearest to the hole's opening after a large move."""
@@ -211,49 +224,26 @@ class PegDrawing(Drawing):
         blocked = np.flatnonzero(self.task.strata.index(poses) == INFEASIBLE)
         return np.asarray(poses[(blocked[0] if len(blocked) else len(poses)) - 1])
 
-    def _mark_contacts(self, axis: Any, pose: Floats, touching: Any, colour: str) -> None:
-        """Thick edges and dots for contacts: `touching` (8,) is v1 to v4, e1 to e4."""
-        x, z, theta = pose
-        g = shape_of(self.task.settings)
-        corners = np.array([vertex(i, x, z, np.cos(theta), np.sin(theta), g) for i in range(4)]) * MM
-        for i in range(4):
-            if touching[4 + i]:
-                axis.plot(*corners[[i, (i + 1) % 4]].T, color=colour, lw=2.5, solid_capstyle="butt")
-            if touching[i]:
-                axis.plot(*corners[i], "o", color=colour, markeredgecolor="black", markersize=6, zorder=4)
-
-    def _show_outcomes(self, axis: Any, after: Floats, layer: Layer, region: Region) -> None:
-        """True outcomes (n, 3): the usual marks near the slice, faint dots at other angles, whose walls are elsewhere."""
-        grid = self.task.strata.require_grid()
-        near = np.abs(after[:, 2] - grid.origin[2] - layer[0] * grid.spacing[2]) <= np.radians(NEAR_SLICE)
-        x, z = after[:, :2].T * MM
-        faint = {"color": "white", "markeredgecolor": "black", "markeredgewidth": 0.3, "markersize": 4, "alpha": 0.7}
-        axis.plot(x[~near], z[~near], ".", **faint)
-        mark_outcomes(axis, after[near, :2] * MM, region.contains(after[near]), TINY)
-
     # -- the planning study -------------------------------------------------------------------------------------------
 
     def draw_paths(self, results: Mapping[str, Sequence[Any]], file: Path) -> None:
         """Paths of the centre of the peg's base in every episode, one panel per method."""
-        plt, half = pyplot(), shape_of(self.task.settings).half_length
-        figure, panels = _row_of_panels(len(results), 2.6, 3.2)
-        for axis, (name, runs) in zip(panels, results.items()):
-            self.draw_workspace(axis)
+        half = shape_of(self.task.settings).half_length
+        panels: list[Panel] = []
+        for name, runs in results.items():
+            lines, dots = [], []
             for run in runs:
-                colour, dash = STYLES[run["outcome"]]
+                colour, dash = SUCCESS if run["outcome"] == "success" else FAILED
                 x, z, theta = np.array(run["path"]).T
                 base = np.stack([x + half * np.sin(theta), z - half * np.cos(theta)], axis=1) * MM
-                axis.plot(*base.T, color=colour, ls=dash, lw=0.8, alpha=0.7)
-                axis.plot(*base[-1], ".", color=colour, markersize=4)
-            inserted = sum(run["outcome"] == "success" for run in runs)
-            title = f"{name}: {inserted} of {len(runs)}"
-            axis.set(title=title, xlabel="x of the base (mm)", xlim=(-32, 32), ylim=(-26, 32))
-        panels[0].set_ylabel("z of the base (mm)")
-        for outcome, (colour, dash) in STYLES.items():
-            panels[0].plot([], [], color=colour, ls=dash, label="inserted" if outcome == "success" else outcome)
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8)
-        figure.savefig(file, dpi=130)
-        plt.close(figure)
+                lines.append(Line(base, colour, 0.8, dash, 0.7))
+                dots.append(Dots(base[-1:], colour, 10, 1.0))
+            look: dict[str, Any] = {"title": f"{name}\n{reached(runs)}", "lines": tuple(lines), "dots": tuple(dots)}
+            names: dict[str, Any] = {"across": "x of the base (mm)", "up": "" if panels else "z of the base (mm)"}
+            panels.append(self.workspace((-32, -26), (32, 32), **look, **names))
+        none = np.empty((0, 2))
+        key = [Line(none, SUCCESS[0], 1.5, name="inserted"), Line(none, FAILED[0], 1.5, "--", name=TIMED_OUT)]
+        save(figure_of([panels], (2.6 * len(panels), 3.2), key=key, sharey=True), file)
 
     def draw_horizon(self, study: Any, name: str, start: Floats, file: Path) -> None:
         """The peg a few steps into an episode of a row, and the model's particles along the plan made there."""
@@ -263,44 +253,46 @@ class PegDrawing(Drawing):
         run = run_episode(planner, self.task.closed_loop(start), start, WARM_UP, study.seed)
         now, plan = run.states[-2], run.plans[-1]
         clouds = particles_along(fitted.task, now, plan, study.particles, study.seed)
-        figure, panels = _row_of_panels(len(shown), 3.4, 3.8)
-        for axis, h in zip(panels, shown):
-            self.draw_workspace(axis)
-            self.draw_peg(axis, now, facecolor=PEG_COLOUR, edgecolor="black", alpha=0.9)
-            for pose in clouds[h - 1]:
-                self.draw_peg(axis, pose, facecolor="none", edgecolor=PARTICLE_COLOUR)
-            self.draw_peg(axis, self.task.strata.goal, facecolor="none", edgecolor=GOAL_COLOUR, linestyle="--")
-            axis.set(title=f"h = {h}", xlabel="x (mm)", xlim=(-42, 42), ylim=(-26, 72))
-        panels[0].set_ylabel("z (mm)")
-        figure.suptitle(f"{name}: {study.particles} particles, h steps along the plan")
-        looks = {"peg now": (PEG_COLOUR, "black", "-"), "particles": ("none", PARTICLE_COLOUR, "-")}
-        looks["goal"] = "none", GOAL_COLOUR, "--"
-        handles = [pyplot().Rectangle((0, 0), 1, 1, fc=fc, ec=ec, ls=ls, label=text) for text, (fc, ec, ls) in looks.items()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-        figure.savefig(file, dpi=130)
-        pyplot().close(figure)
+        peg = self.peg(now, fill=PEG_COLOUR, edge=BLACK, opacity=0.9, name="peg now")
+        panels: list[Panel] = []
+        for h in shown:
+            shapes = [peg, *self.particles(clouds[h - 1]), self.goal()]
+            names: dict[str, Any] = {"title": f"h = {h}", "up": "" if panels else "z (mm)"}
+            panels.append(self.workspace((-42, -26), (42, 72), shapes=shapes, **names))
+        title = f"{name}: {study.particles} particles, h steps along the plan"
+        key = [peg, *self.particles(now[None]), self.goal()]
+        save(figure_of([panels], (3.4 * len(panels), 3.8), title, key, sharey=True), file)
 
-    # -- shapes of both spaces ----------------------------------------------------------------------------------------
+    def particles(self, poses: Iterable[Floats]) -> list[Shape]:
+        """Outlines of the peg at predicted poses (n, 3)."""
+        return [self.peg(pose, edge=PARTICLE_COLOUR, name="particles", order=3) for pose in poses]
 
-    def draw_workspace(self, axis: Any) -> None:
-        """Table and receptacle, cut through the hole."""
-        plt, g = pyplot(), shape_of(self.task.settings)
-        outer, depth, hole = min(g.block, 0.1) * MM, g.depth * MM, g.hole * MM
-        for left in (-outer, hole):
-            axis.add_patch(plt.Rectangle((left, -depth), outer - hole, depth, color=BLOCK_COLOUR, zorder=0))
-        axis.add_patch(plt.Rectangle((-100, -depth - 20), 200, 20, color="#6b5a45", zorder=0))
-        axis.set_aspect("equal")
+    def goal(self) -> Shape:
+        """The outline of the peg at its goal."""
+        return self.peg(self.task.strata.goal, edge=GOAL_COLOUR, dash="--", name="goal", order=3)
 
-    def draw_peg(self, axis: Any, pose: Floats, **style: Any) -> None:
-        """The outline of the peg at a pose (3,)."""
-        plt, g = pyplot(), shape_of(self.task.settings)
-        corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * [g.half_width, g.half_length]
-        c, s = np.cos(pose[2]), np.sin(pose[2])
-        axis.add_patch(plt.Polygon((corners @ np.array([[c, s], [-s, c]]) + pose[:2]) * MM, **style))
 
-    def draw_marks(self, axis: Any) -> None:
-        """The goal."""
-        mark(axis, GOAL, self.task.strata.goal[:2] * MM, zorder=6)
+class PegStoryboard(Storyboard):
+    """The workspace next to the configuration space, all in millimetres."""
+
+    inches, places, layout, columns = (13.6, 5.6), "ABC", {"width_ratios": (0.8, 1, 1)}, 6
+    ticks = True
+    task: Peg
+
+    @property
+    def title(self) -> str:
+        return f"Peg ({self.task.system}), {self.episode.info.get('method', '')}"
+
+    def key(self) -> list[Any]:
+        return [*super().key(), ("infeasible", WALL_COLOUR), GOAL]
+
+    def workspace(self, step: int) -> list[Panel]:
+        now, strata = self.episode.states[step], self.task.strata
+        poses = self.episode.particles[step] if step < len(self.episode.particles) else ()
+        touching = strata.names[strata.index(now[None])[0]]
+        title = "workspace: " + ("free" if touching == "free" else f"touches {touching}")
+        shapes = [*self.drawing.particles(poses), self.drawing.goal()]
+        return [self.drawing.workspace((-36, -26), (36, 78), now, shapes=shapes, title=title)]
 
 
 def particles_along(task: Task, start: Floats, plan: Floats, n_particles: int, seed: int) -> Floats:
@@ -310,19 +302,3 @@ def particles_along(task: Task, start: Floats, plan: Floats, n_particles: int, s
         cloud = task(np.hstack([cloud, np.tile(action, (n_particles, 1))]), 1, rng)[:, 0]
         clouds.append(cloud)
     return np.array(clouds)
-
-
-def _row_of_panels(n: int, width: float, height: float) -> tuple[Any, Any]:
-    shape = {"figsize": (width * n, height), "squeeze": False, "layout": "constrained", "sharex": True, "sharey": True}
-    figure, panels = pyplot().subplots(1, n, **shape)
-    return figure, panels[0]
-
-
-def _regime_legend(figure: Any, others: list[tuple[str, str, str]], looks: Sequence[Mark]) -> None:
-    marks = [("s", colour, regime) for regime, colour in REGIME_COLOURS.items()] + others
-    axis = figure.axes[0]
-    style = {"edgecolors": "black", "linewidths": 0.3}
-    handles = [axis.scatter([], [], marker=shape, color=colour, label=name, **style) for shape, colour, name in marks]
-    handles += mark_handles(looks)
-    columns = len(handles) if len(handles) < 8 else -(-len(handles) // 2)
-    figure.legend(handles=handles, fontsize=8, loc="outside lower center", ncols=columns, frameon=False)

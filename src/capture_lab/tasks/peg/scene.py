@@ -12,7 +12,7 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture
 from capture_cp.report.scene import Handle, Scene, mujoco_bodies
-from capture_cp.spaces.plotting import STRATA_COLOURS
+from capture_cp.report.style import STRATA_COLOURS
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata, Strata
 from capture_lab.tasks.peg.cspace import REGIMES
 from capture_lab.tasks.peg.model import settle

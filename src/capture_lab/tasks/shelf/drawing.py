@@ -1,146 +1,116 @@
-"""Figures of the shelf: the arm in front of it, the jar's positions in regions, and the jar's paths."""
+"""Pictures of the shelf: the arm in 3D, the shelf from two sides, positions of the jar in regions, and its paths."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
-from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
+from capture_cp.capture.region_search import particles_of
 from capture_cp.planning.episode import TIMED_OUT, Episode
-from capture_cp.spaces.marks import PARTICLES, mark, mark_handles, mark_outcomes
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of, label, pyplot
-from capture_lab.tasks.drawing import (
-    PATH_STYLES,
-    REGION_MARKS,
-    SMALL,
-    Drawing,
-    draw_start,
-    method_panels,
-    predicted,
-    square,
-    with_start,
-)
+from capture_cp.report.canvas import rgb
+from capture_cp.report.draw import figure_of, save
+from capture_cp.report.panel import Dots, Line, Panel, Shape, rectangle
+from capture_cp.report.scene import Points
+from capture_cp.report.solids import SIDE, TOP, View, rendered
+from capture_cp.report.style import INFEASIBLE_COLOUR, PATH_COLOUR, STEP_MARKS, colour_of, label
+from capture_lab.tasks.drawing import MOST_GROWTH, SMALL, Drawing, Storyboard, reached
 from capture_lab.tasks.shelf.motions import moving_inputs
-from capture_lab.tasks.shelf.shelves import Shelf
 from capture_lab.tasks.shelf.task import ShelfTask
 from capture_lab.tasks.shelf.views import (
     GLASS_COLOUR,
     GOAL_COLOUR,
     JAR_COLOUR,
-    SIDE,
-    TOP,
-    TOUCHED_COLOUR,
     WOOD_COLOUR,
-    Arm,
-    View,
-    faces,
-    glass_capsules,
+    Cloud,
+    flat_shapes,
     jar_cloud,
     jar_paths,
-    nearest_last,
-    stadium,
+    shelf_bodies,
+    touched_glasses,
     window,
 )
-from capture_lab.tasks.slices import Slices, usual_colours
-from capture_lab.tasks.task import Task
-
-if TYPE_CHECKING:
-    from capture_lab.tasks.shelf.film import ShelfStoryboard
 
 #: Random inputs from which situations are chosen, true outcomes of each, and members of a region per stratum.
-INPUTS, OUTCOMES, MEMBERS = 3_000, 60, 700
-#: Colour and dash of each outcome, in the order of the legend.
-STYLES = {"success": PATH_STYLES["success"], "touched the glass": PATH_STYLES["fell"], TIMED_OUT: PATH_STYLES[TIMED_OUT]}
-#: How much space in front of the shelf the picture of the space shows (m).
-WHOLE_ARM = 0.85
-LEGEND: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
-#: Margin around jars in a close-up (m).
-MARGIN = 0.03
+INPUTS, OUTCOMES, MEMBERS, FEWER = 3_000, 60, 700, 350
+#: Space in front of the shelf in pictures of the space and in films, margin around jars, and length of a scale (m).
+WHOLE_ARM, FRONT, MARGIN, SCALE = 0.85, 0.17, 0.03, 0.05
+#: Direction of the picture in 3D, its middle and half its size (m), and its width in pixels.
+CORNER, LOOK_AT, HALF, PIXELS = View.from_above(240, 17), np.array([0.45, 0.0, 0.43]), np.array([0.68, 0.57]), 660
+#: Diameters of a region's members, particles and the jar's path in 3D (m), and opacity of the arm in front of the shelf.
+MEMBER, PARTICLE, WAY, PALE_ARM = 0.008, 0.012, 0.007, 0.55
+THINGS = [("jar", JAR_COLOUR), ("glass", GLASS_COLOUR), ("goal of the jar", GOAL_COLOUR), ("shelf", WOOD_COLOUR)]
+TOUCHED = "touched the glass"
 
 
 class ShelfDrawing(Drawing):
     """Draws one shelf, its arm and its jar, from the side and from above; lengths on the axes are metres."""
 
+    paths_title, failed = "Paths of the jar", TOUCHED
     task: ShelfTask
 
-    @cached_property
-    def arm(self) -> Arm:
-        """The capsules of the arm."""
-        return Arm(self.task)
-
-    @property
-    def slices(self) -> Slices:
-        """No slices are drawn: seven angles are hard to read, so pictures show the jar."""
-        return _NoSlices(self.task)
-
     def storyboard(self, episode: Episode) -> ShelfStoryboard:
-        from capture_lab.tasks.shelf.film import ShelfStoryboard
-
         return ShelfStoryboard(self, episode)
 
-    # -- the coverage study -------------------------------------------------------------------------------------------
+    def panel(
+        self, view: View, before: float, y: Floats | None = None, touched: Sequence[int] = (), arm: float = 1.0
+    ) -> Panel:
+        """The shelf in a view, with the arm at a configuration y (7,)."""
+        low, high = window(self.task.shelf, view, before)
+        return Panel(low, high, shapes=flat_shapes(self.task, view, y, touched, arm), title=view.name)
+
+    def jars(self, Y: Floats) -> Floats:
+        """Centres (n, 3) of the jar at configurations Y (n, 7)."""
+        return np.asarray(self.task.jars(np.ascontiguousarray(Y))[:, :3])
 
     def draw_spaces(self, file: Path) -> None:
-        """Draw the shelf with the arm at its start, the glasses and the goal of the jar, from the side and from above."""
-        plt, shelf = pyplot(), self.task.shelf
-        corners = {view: window(shelf, view, WHOLE_ARM) for view in (SIDE, TOP)}
-        corners[SIDE][0][1] = -0.02  # the floor
-        heights = [float(high[1] - low[1]) for low, high in corners.values()]
-        figure, panels = plt.subplots(2, 1, figsize=(7.2, 8.6), layout="constrained", height_ratios=heights, sharex=True)
-        for axis, (view, (low, high)) in zip(panels, corners.items()):
-            draw_shelf(axis, shelf, view)
-            draw_arm(axis, self.arm, np.array(shelf.start), view)
-            axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), ylabel=view.labels()[1], title=view.name)
-        panels[1].set_xlabel(SIDE.labels()[0])
-        figure.legend(handles=thing_handles(), **LEGEND, ncols=4, fontsize=9)
-        figure.suptitle(f"{label(self.task.place)}: {label(shelf.about)}" if shelf.about else label(self.task.place))
-        figure.savefig(file, dpi=130)
-        plt.close(figure)
+        """The shelf with the arm at its start, the glasses and the goal of the jar, from the side and from above."""
+        shelf = self.task.shelf
+        side, top = (self.panel(view, WHOLE_ARM, np.array(shelf.start)) for view in (SIDE, TOP))
+        side = replace(side, low=np.array([side.low[0], -0.02]), up="z (m)")  # type: ignore[index]
+        title = f"{label(self.task.place)}: {label(shelf.about)}" if shelf.about else label(self.task.place)
+        rows = [[side], [replace(top, across="x (m)", up="y (m)")]]
+        save(figure_of(rows, (7.2, 8.6), title, THINGS, height_ratios=_heights(rows), sharex=True), file)
 
-    def draw_regions(self, caps: Mapping[str, Capture], alpha: float, file: Path) -> None:
-        """Draw the jar's positions in regions of every method, from the side; one row of panels per situation."""
-        situations = self.situations()
-        figure, panels = method_panels(list(caps), len(situations))
-        for row, (situation, x) in zip(panels, situations.items()):
-            self._draw_situation(row, x, {name: cap.region(x, alpha, rng=0) for name, cap in caps.items()})
-            row[0].set_ylabel(situation)
-        names = self.task.strata.names
-        handles = [*strata_handles(names, square=False), *mark_handles(REGION_MARKS)]
-        if any(cap.score_.ambient for cap in caps.values()):
-            handles += strata_handles(["infeasible"], square=False, colours=[INFEASIBLE_COLOUR])
-        figure.legend(handles=handles, **LEGEND, ncols=4, fontsize=8)
-        figure.suptitle(f"{label(self.task.place)}: positions of the jar in regions at {1 - alpha:.0%}, side view")
-        figure.savefig(file, dpi=130)
-        pyplot().close(figure)
+    def region_key(self) -> list[Any]:
+        return [*(Dots(np.empty((0, 2)), colour, name=name) for name, colour in self.strata_key()), *STEP_MARKS,
+                Dots(np.empty((0, 2)), INFEASIBLE_COLOUR, name="infeasible")]  # fmt: skip
 
-    def _draw_situation(self, row: Any, x: Floats, regions: Mapping[str, Region]) -> None:
-        """The regions of one input x (21,), a panel for each method."""
+    def region_panels(self, x: Floats, regions: Mapping[str, Region]) -> list[Panel]:
+        """The jar's positions in the regions of one input x (21,), from the side."""
         outcomes = self.task.outcomes(x[None], OUTCOMES, seed=1)[0]
-        after, start = (SIDE.flat(self.task.jars(Y)[:, :3]) for Y in (outcomes, np.ascontiguousarray(x[None, :7])))
-        start = start[0]
+        after, start = SIDE.flat(self.jars(outcomes)), SIDE.flat(self.jars(x[None, :7]))[0]
         clouds = [jar_cloud(self.task, region, MEMBERS, stream(0, "picture")) for region in regions.values()]
-        every = np.concatenate([after, *(SIDE.flat(cloud.points) for cloud in clouds)])
-        edges = with_start(square(every.min(axis=0) - MARGIN, every.max(axis=0) + MARGIN), start)
-        xlim, ylim = edges
-        for axis, region, cloud in zip(row, regions.values(), clouds):
-            draw_shelf(axis, self.task.shelf, SIDE)
-            for m, points in cloud.parts():
-                draw_points(axis, SIDE.flat(points), colour_of(m), 7)
-            particles = SIDE.flat(self.task.jars(np.ascontiguousarray(predicted(region)))[:, :3])
-            mark(axis, PARTICLES, particles)
-            draw_start(axis, start, particles, edges)
-            mark_outcomes(axis, after, region.contains(outcomes), SMALL)
-            axis.set(xlim=xlim, ylim=ylim, xticks=[], yticks=[])
-        bar = 0.05
-        row[0].plot([xlim[0] + 0.01, xlim[0] + 0.01 + bar], [ylim[0] + 0.01] * 2, color="black", lw=2, zorder=7)
-        row[0].text(xlim[0] + 0.01 + bar / 2, ylim[0] + 0.016, f"{100 * bar:.0f} cm", ha="center", fontsize=7, zorder=7)
+        low, high = _square(np.concatenate([after, *(SIDE.flat(cloud.points) for cloud in clouds)]))
+        wide = _square(np.vstack([low, high, start]), 0.0)
+        if (wide[1] - wide[0])[0] <= MOST_GROWTH * (high - low)[0]:
+            low, high = wide
+        corner = low + 0.01
+        bar = Shape(rectangle(corner, corner + np.array([SCALE, 0.04 * SCALE])), "#000000", order=7)
+        names: dict[str, Any] = {"ticks": False, "across": f"bar: {100 * SCALE:.0f} cm", "title": ""}
+        return [
+            replace(
+                panel := self.panel(SIDE, 0.0),
+                low=low,
+                high=high,
+                shapes=(*panel.shapes, bar),
+                dots=_dots(cloud, SIDE, 7),
+                particles=SIDE.flat(self.jars(particles_of(region.prediction))),
+                start=start,
+                outcomes=after,
+                inside=region.contains(outcomes),
+                small=SMALL,
+                **names,
+            )
+            for region, cloud in zip(regions.values(), clouds)
+        ]
 
     def situations(self) -> dict[str, Floats]:
         """Inputs whose regions are drawn, by name: the first, of a few thousand, that lands in each regime."""
@@ -149,124 +119,100 @@ class ShelfDrawing(Drawing):
         firsts = {name: np.flatnonzero(regimes == number)[:1] for number, name in enumerate(self.task.regimes)}
         return {name: X[first[0]] for name, first in firsts.items() if len(first)}
 
-    # -- the planning study -------------------------------------------------------------------------------------------
+    def path_panels(self, runs: Sequence[Any]) -> list[Panel]:
+        """Paths of the jar from the side and from above."""
+        paths, panels = jar_paths(self.task, [run["path"] for run in runs]), []
+        for view in (SIDE, TOP):
+            lines = tuple(self._path(run, view.flat(path))._replace(order=5) for path, run in zip(paths, runs))
+            ends = tuple(Dots(line.points[-1:], line.colour, 10, 1.0, order=6) for line in lines)
+            across = reached(runs) if view is TOP else ""
+            look: dict[str, Any] = {"ticks": False, "title": "", "across": across, "up": f", {view.name}"}
+            panels.append(replace(self.panel(view, 0.22), lines=lines, dots=ends, **look))
+        return panels
 
-    def draw_workspace(self, axis: Any) -> None:
-        draw_shelf(axis, self.task.shelf, SIDE)
+    def path_key(self) -> list[Any]:
+        return [*super().path_key(), *THINGS[1:3]]
 
-    def draw_trajectories(
-        self, tasks: Mapping[str, Task], results: Mapping[tuple[str, str], Sequence[Any]], file: Path
-    ) -> None:
-        """Draw paths of the jar in every episode: two rows per shelf, side and top view; one column per method."""
-        plt = pyplot()
-        methods = list(dict.fromkeys(name for _, name in results))
-        size = max(2.5 * len(methods), 4.6), 4.4 * len(tasks) + 1.1
-        heights = [height for task in tasks.values() for height in _heights(task)]
-        figure, panels = plt.subplots(
-            2 * len(tasks), len(methods), figsize=size, squeeze=False, layout="constrained", height_ratios=heights
+
+class ShelfStoryboard(Storyboard):
+    """The arm in 3D; on the right, one above the other, the side view and the top view on the same scale."""
+
+    inches, places, columns = (12.0, 7.2), "AB;AC", 6
+    ends: Mapping[str, str] = {"success": "the jar is in its place", TOUCHED: TOUCHED, TIMED_OUT: "out of time"}
+    task: ShelfTask
+
+    def __init__(self, drawing: ShelfDrawing, episode: Episode) -> None:
+        corners = (window(drawing.task.shelf, view, FRONT) for view in (SIDE, TOP))
+        heights = [float((high - low)[1]) for low, high in corners]
+        self.layout = MappingProxyType({"width_ratios": (2.1, 1), "height_ratios": heights})
+        super().__init__(drawing, episode)
+        self.path = drawing.jars(episode.states[:, :7])
+
+    @property
+    def title(self) -> str:
+        return f"Shelf ({self.task.place}), {self.episode.info.get('method', '')}"
+
+    def touched(self, step: int) -> list[int]:
+        """Numbers of the glasses that have been touched when a step begins."""
+        if self.episode.outcome != TOUCHED or step < self.episode.steps:
+            return []
+        return touched_glasses(self.task, np.ascontiguousarray(self.episode.states[-2:, :7]))
+
+    def panels(self, step: int) -> list[Panel]:
+        """The arm in 3D with the region of the step as positions of the jar, and the same from the side and from above."""
+        now, region, going = self.episode.states[step, :7], self.region(step), step < self.episode.steps
+        cloud = None if region is None else jar_cloud(self.task, region, FEWER, stream(step, "picture"))
+        particles = (
+            self.drawing.jars(self.episode.particles[step]) if step < len(self.episode.particles) else np.empty((0, 3))
         )
-        for number, (place, task) in enumerate(tasks.items()):
-            for column, name in enumerate(methods):
-                pair = panels[2 * number : 2 * number + 2, column]
-                _draw_paths(pair, task, results[place, name])
-            for axis, view in zip(panels[2 * number : 2 * number + 2, 0], (SIDE, TOP)):
-                axis.set_ylabel(f"{label(task.place)}, {view.name}", fontsize=8)
-        for axis, name in zip(panels[0], methods):
-            axis.set_title(name, fontsize=10)
-        handles = [*path_handles(), *thing_handles()[1:3]]
-        figure.legend(handles=handles, **LEGEND, ncols=5 if len(methods) > 2 else 3, fontsize=8)
-        figure.suptitle("Paths of the jar", fontsize=11)
-        figure.savefig(file, dpi=110)
-        plt.close(figure)
+        points = [Points(particles, "#000000", PARTICLE), Points(_dense(self.path[: step + 1]), "#333333", WAY)]
+        if cloud is not None:
+            paint = np.array([rgb(colour_of(int(m))) for m in cloud.labels]).reshape(-1, 3)
+            points.append(Points(cloud.points, paint, MEMBER))
+        middle, bodies = CORNER.flat(LOOK_AT), shelf_bodies(self.task, now, self.touched(step)).values()
+        image = rendered(bodies, CORNER, middle - HALF, middle + HALF, PIXELS, points)
+        m = int(self.task.strata.index(now[None])[0])
+        title = "infeasible" if m < 0 else self.task.strata.names[m]
+        found = [Panel(image.low, image.high, (image,), ticks=False, bare=True, title=title)]
+        inside = bool(self.episode.inside[step]) if step < len(self.episode.inside) else None
+        verdict = "" if inside is None else f": outcome {'inside' if inside else 'outside'} the region"
+        for view in (SIDE, TOP):
+            shown = self.drawing.panel(view, FRONT, now, self.touched(step), PALE_ARM)
+            found.append(
+                replace(
+                    shown,
+                    dots=() if cloud is None else _dots(cloud, view, 6),
+                    lines=(Line(view.flat(self.path[: step + 1]), PATH_COLOUR, 1.2, order=4),),
+                    particles=view.flat(particles) if len(particles) else None,
+                    start=view.flat(self.path[step]),
+                    outcomes=view.flat(self.path[step + 1]) if going else None,
+                    inside=None if inside is None else np.array([inside]),
+                    title=view.name + verdict * (view is SIDE),
+                    ticks=False,
+                )
+            )
+        return found
 
 
-class _NoSlices(Slices):
-    """Only the colours of strata; finding the range of the configurations takes seconds."""
-
-    def __init__(self, task: Task) -> None:
-        self.colours, self.unit = usual_colours(task), 1.0
+def _dots(cloud: Cloud, view: View, size: float) -> tuple[Dots, ...]:
+    """Positions of the jar in a view, by stratum."""
+    return tuple(Dots(view.flat(points), colour_of(m), size) for m, points in cloud.parts())
 
 
-def _heights(task: Any) -> list[float]:
-    return [float(high[1] - low[1]) for low, high in (window(task.shelf, view) for view in (SIDE, TOP))]
+def _dense(path: Floats) -> Floats:
+    """A path (t, 3) with points close to each other."""
+    steps = np.arange(len(path) - 1) if len(path) > 1 else np.zeros(1, dtype=int)
+    share = np.linspace(0, 1, 20)[None, :, None]
+    after = path[np.minimum(steps + 1, len(path) - 1)]
+    return np.asarray(path[steps][:, None] + share * (after - path[steps])[:, None]).reshape(-1, 3)
 
 
-def _draw_paths(panels: Any, task: Any, runs: Sequence[Any]) -> None:
-    """Paths of the jar in episodes of one shelf and method, from the side and from above."""
-    paths = jar_paths(task, [run["path"] for run in runs])
-    for axis, view in zip(panels, (SIDE, TOP)):
-        low, high = window(task.shelf, view)
-        draw_shelf(axis, task.shelf, view)
-        for path, run in zip(paths, runs):
-            colour, dash = STYLES.get(run["outcome"], PATH_STYLES["fell"])
-            axis.plot(*view.flat(path).T, color=colour, ls=dash, lw=0.9, alpha=0.75, zorder=5)
-            axis.plot(*view.flat(path[-1]), ".", color=colour, ms=4, zorder=6)
-        axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
-    reached = sum(run["outcome"] == "success" for run in runs)
-    panels[1].set_xlabel(f"{reached} of {len(runs)} reach the goal", fontsize=8)
+def _square(points: Floats, margin: float = MARGIN) -> tuple[Floats, Floats]:
+    """Corners (2,) of the square around points (n, 2), with a margin."""
+    low, high = points.min(axis=0) - margin, points.max(axis=0) + margin
+    half = float((high - low).max()) / 2
+    return (low + high) / 2 - half, (low + high) / 2 + half
 
 
-# -- parts of a panel -------------------------------------------------------------------------------------------------------
-
-
-def draw_shelf(axis: Any, shelf: Shelf, view: View, touched: Sequence[int] = ()) -> None:
-    """Draw boards, walls, glasses and the goal of the jar in a view; touched glasses are red."""
-    from matplotlib.patches import Circle, Polygon, Rectangle
-
-    for low, high, broad in faces(shelf, view):
-        look: dict[str, Any] = {"alpha": 0.10, "lw": 0, "zorder": 0} if broad else {"ec": "#8a6d45", "lw": 0.6, "zorder": 2}
-        axis.add_patch(Rectangle(_pair(low), *(high - low), fc=WOOD_COLOUR, **look))
-    for number, capsule in enumerate(glass_capsules(shelf)):
-        colour = TOUCHED_COLOUR if number in touched else GLASS_COLOUR
-        edge = "#7a1014" if number in touched else "#2f6f93"
-        axis.add_patch(Polygon(stadium(capsule, view), fc=colour, ec=edge, lw=1.0, alpha=0.75, zorder=2.5))
-    place = _pair(view.flat(shelf.goal))
-    axis.add_patch(Circle(place, shelf.within, fc=GOAL_COLOUR, ec="none", alpha=0.18, zorder=2.6))
-    axis.add_patch(Circle(place, shelf.within, fill=False, ec=GOAL_COLOUR, lw=1.5, zorder=4.5))
-    axis.set_aspect("equal")
-
-
-def _pair(point: Floats) -> tuple[float, float]:
-    return float(point[0]), float(point[1])
-
-
-def draw_arm(axis: Any, arm: Arm, y: Floats, view: View, opacity: float = 1.0) -> None:
-    """The arm at a configuration y (7,) in a view."""
-    from matplotlib.patches import Polygon
-
-    capsules = arm.at(y)
-    for number in nearest_last(capsules, view):
-        colour = JAR_COLOUR if number == arm.jar else arm.colours[number]
-        style: dict[str, Any] = {"fc": colour, "ec": "#55585f", "lw": 0.7, "alpha": opacity, "zorder": 3}
-        axis.add_patch(Polygon(stadium(capsules[number], view), **style))
-
-
-def draw_points(axis: Any, points: Floats, colour: str, size: float) -> None:
-    """Points (n, 2) of a region, on top of the arm."""
-    axis.scatter(*points.T, s=size, color=colour, alpha=0.45, linewidths=0, zorder=4)
-
-
-# -- legends ----------------------------------------------------------------------------------------------------------------
-
-
-def strata_handles(names: Sequence[str], square: bool = True, colours: Sequence[str] = STRATA_COLOURS) -> list[Any]:
-    """Legend entries for the colours of a region."""
-    from matplotlib.lines import Line2D
-
-    look: dict[str, Any] = {"ls": "none", "marker": "s" if square else "o", "ms": 7 if square else 5, "mec": "none"}
-    return [Line2D([], [], color=colour, label=name, **look) for name, colour in zip(names, colours)]
-
-
-def thing_handles() -> list[Any]:
-    """Legend entries for the shapes of a view."""
-    from matplotlib.patches import Patch
-
-    things = [("jar", JAR_COLOUR), ("glass", GLASS_COLOUR), ("goal of the jar", GOAL_COLOUR), ("shelf", WOOD_COLOUR)]
-    return [Patch(color=colour, label=name) for name, colour in things]
-
-
-def path_handles() -> list[Any]:
-    """Legend entries for the lines of paths."""
-    from matplotlib.lines import Line2D
-
-    return [Line2D([], [], color=colour, ls=dash, label=name) for name, (colour, dash) in STYLES.items()]
+def _heights(rows: Sequence[Sequence[Panel]]) -> list[float]:
+    return [float((row[0].high - row[0].low)[1]) for row in rows]  # type: ignore[operator]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
 from capture_cp.report.canvas import Picture, beside, rgb
-from capture_cp.report.scene import Body, Handle, Points, Scene, mujoco_bodies
-from capture_cp.spaces.mujoco_model import mujoco_module
-from capture_cp.spaces.plotting import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of
+from capture_cp.report.scene import Handle, Points, Scene
+from capture_cp.report.solids import SIDE, TOP, View
+from capture_cp.report.style import INFEASIBLE_COLOUR, STRATA_COLOURS, colour_of
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.scene import GOAL_COLOUR, Moment, PlanStep, TaskScene
 from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
 from capture_lab.tasks.shelf.task import ShelfTask
-from capture_lab.tasks.shelf.views import GLASS_COLOUR, JAR_COLOUR, SIDE, TOP, Arm, Cloud, View, jar_cloud, pushed, window
+from capture_lab.tasks.shelf.views import GLASS_COLOUR, JAR_COLOUR, Cloud, jar_cloud, pushed, shelf_bodies, window
 from capture_lab.tasks.task import Task
 
 #: Scene units per metre: cameras and handles are made for things of about that size.
@@ -30,8 +27,6 @@ MEMBERS, LATER = 250, 60
 PIXELS, ENLARGED, LEAST = 380, 300, 0.16
 #: Iterations and damping (m²) of the inverse kinematics for the jar, and the largest rotation per iteration (rad).
 ROUNDS, DAMPING, TURN = 12, 2e-3, 0.2
-#: Opacity of a wall and of the goal.
-CLEAR, GOAL_CLEAR = 0.15, 0.45
 REACH = "The commanded rotation; the true arm is disturbed, and sags under the jar."
 
 
@@ -49,7 +44,6 @@ class ShelfScene(TaskScene):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._data: Any = None
         self._here: Floats = np.array(self.task.shelf.start)
         self._clouds: list[tuple[PlanStep, Cloud]] = []
 
@@ -101,19 +95,14 @@ class ShelfScene(TaskScene):
     # -- three dimensions ---------------------------------------------------------------------------------------------
 
     def scene(self, now: Moment, picture: Picture) -> Scene:
-        mujoco, model, shelf = mujoco_module(), self.task.system.model, self.task.shelf
-        self._data, self._here = self._data or mujoco.MjData(model), now.state[:7].copy()
-        self._data.qpos[:] = now.state[:7]
-        mujoco.mj_kinematics(model, self._data)
-        bodies = mujoco_bodies(model, self._data)
-        bodies |= {name: replace(bodies[name], opacity=CLEAR) for name in bodies if name.startswith("wall")}
-        goal = Body("sphere", np.array([shelf.within, 0, 0]), np.array(shelf.goal), GOAL_COLOUR, opacity=GOAL_CLEAR)
+        self._here = now.state[:7].copy()
+        bodies = shelf_bodies(self.task, self._here)
         clouds = [self.cloud(step, h == 0) for h, step in enumerate(now.steps) if step.region is not None]
         paint = [rgb(colour_of(int(m))) for cloud in clouds for m in cloud.labels]
         places = np.concatenate([np.empty((0, 3)), *(cloud.points for cloud in clouds)])
         region = Points(places, np.array(paint).reshape(-1, 3), 0.005)
         points = {"region": region, **now.points(0.006, self.jars)}
-        return Scene(bodies | {"goal": goal}, points, handle=Handle(self.jars(now.state[None])[0]), scale=UNIT)
+        return Scene(bodies, points, handle=Handle(self.jars(now.state[None])[0]), scale=UNIT)
 
     def jars(self, Y: Floats) -> Floats:
         """Centres (n, 3) of the jar at configurations or states Y (n, 7 or 14)."""
@@ -154,7 +143,7 @@ class ShelfScene(TaskScene):
         return [self._painted_flat(flat, now, steps) for steps in now.plans.values()]
 
     def _flat(self, now: Moment, view: View, low: Floats, high: Floats, pixels: int) -> Flat:
-        return Flat(self.task, view, low, high, pixels, self._arm.at(now.state[:7]), self._arm.jar)
+        return Flat(self.task, now.state[:7], view, low, high, pixels)
 
     def _painted_flat(self, flat: Flat, now: Moment, steps: list[PlanStep]) -> Picture:
         picture = flat.picture.copy()
@@ -163,7 +152,3 @@ class ShelfScene(TaskScene):
                 for m, points in self.cloud(step, h == 0).parts():
                     flat.places(picture, points, colour_of(m))
         return self.furnished(flat, picture, now, steps)
-
-    @cached_property
-    def _arm(self) -> Arm:
-        return Arm(self.task)

@@ -1,4 +1,4 @@
-"""Contents of pictures of the shelf: the arm as capsules, the shelf from the side and from above, and positions of the jar.
+"""Contents of pictures of the shelf: the arm and the shelf as bodies, seen from anywhere, and positions of the jar.
 
 Numbers only; figures, videos and the live page paint them.
 """
@@ -6,6 +6,7 @@ Numbers only; figures, videos and the live page paint them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +15,21 @@ from numba import prange
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.capture.region import Region
 from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.report.panel import Shape
+from capture_cp.report.scene import Body, mujoco_bodies
+from capture_cp.report.solids import View, outlines
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.shelf.geometry import angles_of, link_frames, pushed_out
+from capture_lab.tasks.shelf.geometry import angles_of, pushed_out
 from capture_lab.tasks.shelf.model import glass_clearances
 from capture_lab.tasks.shelf.shelves import Shelf
 from capture_lab.tasks.shelf.task import ShelfTask
 
 #: Colours of things; strata have the standard ones.
 WOOD_COLOUR, GLASS_COLOUR, TOUCHED_COLOUR, GOAL_COLOUR = "#c9a878", "#7fb8d6", "#d62728", "#009e73"
-JAR_COLOUR = "#d9733f"
+JAR_COLOUR, EDGE = "#d9733f", "#55585f"
+#: Opacities of walls, of glasses, of the goal, and of boards and walls whose broad side is seen.
+WALL, GLASS, GOAL, BROAD = 0.18, 0.7, 0.45, 0.12
 #: Visible surroundings of the shelf: in front of it, where the arm comes from, and elsewhere (m).
 BEFORE, AROUND = 0.22, 0.035
 #: Iterations that move a configuration off the boxes, and distance from the particles within which a stratum is shown (rad).
@@ -32,51 +38,49 @@ ROUNDS, WHOLE = 12, 0.15
 SURPLUS = 3
 
 
-class View(NamedTuple):
-    """A direction of view: the axes of the world that point across, up, and towards the viewer."""
-
-    name: str
-    across: int
-    up: int
-    hidden: int
-    sign: float  #: 1 if larger values on the hidden axis are nearer
-
-    def flat(self, points: Any) -> Floats:
-        """Points (..., 3) of the world as points (..., 2) of the picture."""
-        return np.asarray(points)[..., [self.across, self.up]]
-
-    def labels(self) -> tuple[str, str]:
-        """Names of the axes."""
-        return f"{'xyz'[self.across]} (m)", f"{'xyz'[self.up]} (m)"
+# -- bodies -----------------------------------------------------------------------------------------------------------------
 
 
-SIDE, TOP = View("side view", 0, 2, 1, -1.0), View("top view", 0, 1, 2, 1.0)
+def shelf_bodies(task: ShelfTask, y: Floats, touched: Sequence[int] = ()) -> dict[str, Body]:
+    """Boards, walls, glasses, the goal of the jar and the arm at a configuration y (7,), by name; touched ones are red."""
+    mujoco, model = mujoco_module(), task.system.model
+    data = mujoco.MjData(model)
+    data.qpos[:] = y
+    mujoco.mj_kinematics(model, data)
+    bodies = {name: body for name, body in mujoco_bodies(model, data).items() if body.kind != "plane"}
+    looks = {"board": (WOOD_COLOUR, 1.0), "wall": (WOOD_COLOUR, WALL), "glass": (GLASS_COLOUR, GLASS)}
+    looks["jar"] = JAR_COLOUR, 1.0
+    red = [name for name in bodies if name.startswith("glass")]
+    for name, body in bodies.items():
+        colour, opacity = looks.get(name.split("-")[0], (body.colour, body.opacity))
+        hit = name in red and red.index(name) in touched
+        bodies[name] = replace(body, colour=TOUCHED_COLOUR if hit else colour, opacity=0.95 if hit else opacity)
+    goal = Body("sphere", np.array([task.shelf.within, 0, 0]), np.array(task.shelf.goal), GOAL_COLOUR, opacity=GOAL)
+    return bodies | {"goal": goal}
 
 
-# -- the shelf --------------------------------------------------------------------------------------------------------------
+def seen_through(body: Body, view: View) -> Body:
+    """A body in a view: boards and walls whose broad side is seen are almost transparent, others are not."""
+    if body.colour != WOOD_COLOUR:
+        return body
+    return replace(body, opacity=BROAD if np.argmin(body.size) == np.argmax(np.abs(view.towards)) else 1.0)
 
 
-class Face(NamedTuple):
-    """A board or a wall in a view: lowest and highest corner (2,), and whether it is seen from its broad side."""
-
-    low: Floats
-    high: Floats
-    broad: bool
-
-
-def faces(shelf: Shelf, view: View) -> list[Face]:
-    """Boards and walls in a view, broad sides first: they are transparent."""
-    found = []
-    for box in (*shelf.boards.values(), *shelf.walls.values()):
-        low, high = np.array(box)
-        found.append(Face(view.flat(low), view.flat(high), int(np.argmin(high - low)) == view.hidden))
-    return sorted(found, key=lambda face: not face.broad)
-
-
-def glass_capsules(shelf: Shelf) -> Floats:
-    """Glasses as capsules (g, 7): start, end, radius."""
-    rows = np.array([glass.segment for glass in shelf.glasses.values()])
-    return np.hstack([rows[:, :3], rows[:, :3] + rows[:, 3:6], rows[:, 6:]])
+def flat_shapes(
+    task: ShelfTask, view: View, y: Floats | None = None, touched: Sequence[int] = (), arm: float = 1.0
+) -> tuple[Shape, ...]:
+    """The shelf, and the arm at a configuration y (7,) with an opacity, as outlines in a view; and the goal of the jar."""
+    parts: dict[str, list[Body]] = {"board": [], "wall": [], "glass": [], "goal": [], "arm": []}
+    for name, body in shelf_bodies(task, np.zeros(7) if y is None else y, touched).items():
+        kind = name.split("-")[0]
+        parts[kind if kind in parts else "arm"].append(seen_through(body, view))
+    boards = sorted(parts["board"] + parts["wall"], key=lambda body: body.opacity)
+    shapes = [shape for body in boards for shape in outlines([body], view, edge=None if body.opacity < 1 else "#8a6d45")]
+    shapes += outlines(parts["glass"], view, edge="#2f6f93", width=1.0)
+    shapes += outlines(parts["goal"], view, edge=GOAL_COLOUR, opacity=0.18, width=1.5)
+    if y is not None:
+        shapes += outlines([replace(body, opacity=arm) for body in parts["arm"]], view, edge=EDGE, width=0.7)
+    return tuple(shapes)
 
 
 def window(shelf: Shelf, view: View, before: float = BEFORE, around: float = AROUND) -> tuple[Floats, Floats]:
@@ -91,73 +95,6 @@ def touched_glasses(task: ShelfTask, Y: Floats) -> list[int]:
     each = [glass_clearances(Y, task.params._replace(glasses=glasses[g : g + 1])).min() for g in range(len(glasses))]
     touched = [g for g, apart in enumerate(each) if apart < 0]
     return touched or [int(np.argmin(each))]
-
-
-# -- the arm ----------------------------------------------------------------------------------------------------------------
-
-
-class Arm:
-    """The capsules of the arm that are drawn, each carried by a link.
-
-    Attributes:
-        links: (p,) number of the link, -1 for fixed parts.
-        ends: (p, 2, 3) ends of each axis, in the frame of its link.
-        radii: (p,).
-        colours: (p, 3), 0 to 1.
-        jar: index of the jar.
-    """
-
-    def __init__(self, task: ShelfTask) -> None:
-        mujoco, model = mujoco_module(), task.system.model
-        data = mujoco.MjData(model)
-        mujoco.mj_kinematics(model, data)
-        drawn = [
-            i for i in range(model.ngeom)
-            if model.geom_type[i] == mujoco.mjtGeom.mjGEOM_CAPSULE and model.body(model.geom_bodyid[i]).name != "glass"
-        ]  # fmt: skip
-        self._fixed = task.strata.solids.fixed
-        self.links: Ints = np.array([_link_of(model, int(model.geom_bodyid[i])) for i in drawn])
-        self.radii: Floats = model.geom_size[drawn, 0].copy()
-        self.colours: Floats = model.geom_rgba[drawn, :3].astype(np.float64)
-        self.jar = [model.geom(i).name for i in drawn].index("jar")
-        half = data.geom_xmat[drawn].reshape(-1, 3, 3)[:, :, 2] * model.geom_size[drawn, 1:2]
-        ends = data.geom_xpos[drawn, None] + np.stack([-half, half], axis=1)
-        places, turns = self.frames(np.zeros(7))
-        self.ends: Floats = np.einsum("pji,pej->pei", turns[self.links], ends - places[self.links, None])
-
-    def frames(self, y: Floats) -> tuple[Floats, Floats]:
-        """Origins (8, 3) and rotations (8, 3, 3) of the links at a configuration y (7,), those of the world last."""
-        found = np.array(link_frames(self._fixed, tuple(float(angle) for angle in y)))
-        places = np.vstack([found[:, :3], np.zeros(3)])
-        return places, np.concatenate([found[:, 3:].reshape(7, 3, 3), np.eye(3)[None]])
-
-    def at(self, y: Floats) -> Floats:
-        """The capsules at a configuration y (7,): start, end, radius, (p, 7)."""
-        places, turns = self.frames(y)
-        ends = places[self.links, None] + np.einsum("pij,pej->pei", turns[self.links], self.ends)
-        return np.hstack([ends.reshape(-1, 6), self.radii[:, None]])
-
-
-def _link_of(model: Any, body: int) -> int:
-    """Number of the link that carries a body, -1 for the world's."""
-    while body and not model.body(body).name.startswith("link"):
-        body = int(model.body_parentid[body])
-    return int(model.body(body).name.removeprefix("link")) - 1 if body else -1
-
-
-def nearest_last(capsules: Floats, view: View) -> Ints:
-    """The order (p,) in which to paint capsules (p, 7), so that near ones cover far ones."""
-    depth = view.sign * (capsules[:, view.hidden] + capsules[:, 3 + view.hidden]) / 2
-    return np.argsort(depth, kind="stable")
-
-
-def stadium(capsule: Floats, view: View, points: int = 16) -> Floats:
-    """The outline (2 points, 2) of a capsule (7,) in a view."""
-    a, b, radius = view.flat(capsule[:3]), view.flat(capsule[3:6]), float(capsule[6])
-    along = b - a
-    turned = np.arctan2(along[1], along[0]) + np.linspace(np.pi / 2, 3 * np.pi / 2, points)
-    arc = radius * np.stack([np.cos(turned), np.sin(turned)], axis=1)
-    return np.concatenate([a + arc, b - arc])
 
 
 # -- regions ----------------------------------------------------------------------------------------------------------------

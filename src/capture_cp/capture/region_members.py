@@ -1,0 +1,119 @@
+"""What pictures show of a region: members of every stratum's part, its particles, start and outcome; angles unwrapped."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.streams import Randomness, generator, stream
+from capture_cp.capture.region_draws import Searchable
+from capture_cp.capture.region_search import middles, particles_of, unwrapped
+from capture_cp.report.panel import Extract
+from capture_cp.spaces.metrics import wrap_angle
+from capture_cp.spaces.strata import grid_of, has_grid
+
+#: Size of a sample that is only plotted.
+POINTS = 2000
+#: A stratum's part is plotted with at least one in this many of the sample's configurations.
+SEEN = 20
+#: Random members that estimate the extent of a region whose score does not give it.
+MEMBERS = 512
+
+
+class Drawn(Searchable, Protocol):
+    """The interface of a region that is used here."""
+
+    def cells(self, stratum: str | None = None) -> Ints:
+        """Flat indices of the region's grid cells."""
+
+    def sample(self, n: int, rng: Randomness = None, stratum: str | None = None) -> Floats:
+        """Configurations (n, dc) drawn uniformly from the region, or from its part in one stratum."""
+
+
+class Members(NamedTuple):
+    """Members of a region to plot: centres of its cells, or a sample."""
+
+    Y: Floats  # (n, dc), angles unwrapped
+    labels: Ints  # (n,)
+
+
+def members_of(region: Drawn, n: int, rng: Randomness) -> Members:
+    """The centres of the region's cells if the strata have a grid, otherwise n configurations of it.
+
+    A part too thin to be visible among them gets more samples: a fraction of `1 / SEEN`.
+    """
+    n = whole_number("n", n, 1)
+    if has_grid(region.strata):
+        strata = grid_of(region.strata)
+        cells = region.cells()
+        return Members(unwrapped(region, strata.require_grid().centre(cells)), strata.labels[cells].astype(np.int64))
+    rng = generator(rng)  # one generator for all strata, so that a seed does not draw the same numbers for each
+    Y = region.sample(n, rng)
+    labels = np.asarray(region.strata.index(Y))
+    for m, name in enumerate(region.strata.names):
+        here = int((labels == m).sum())
+        # a thin part is searched only if it was hit, or if the strata have a `project`
+        if here < n // SEEN and region.thresholds[m] >= 0 and (here or hasattr(region.strata, "project")):
+            more = _more(region, n // SEEN - here, name, rng)
+            Y, labels = np.concatenate([Y, more]), np.concatenate([labels, np.full(len(more), m)])
+    return Members(unwrapped(region, Y), labels)
+
+
+def _more(region: Drawn, n: int, stratum: str, rng: np.random.Generator) -> Floats:
+    """n configurations (n, dc) of the part in one stratum, or none if it is empty."""
+    try:
+        return region.sample(n, rng, stratum)
+    except CaptureError:
+        return np.empty((0, region.dims))
+
+
+def extract_of(region: Drawn, n: int, rng: Randomness, start: Any = None, outcome: Any = None) -> Extract:
+    """All that pictures show of a region, with the start and the true outcome of its step where they are known."""
+    given, meaning = {"start": start, "outcome": outcome}, "(dc,): one configuration"
+    marks = {name: None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items()}
+    angles = list(region.angles)
+
+    def wrapped(Y: Floats) -> Floats:
+        Y = np.array(Y, dtype=np.float64)
+        Y[:, angles] = wrap_angle(Y[:, angles])
+        return Y
+
+    def index(Y: Floats) -> Ints:
+        return np.asarray(region.strata.index(wrapped(Y)))
+
+    def classify(Y: Floats) -> Ints:
+        return np.where(region.contains(wrapped(Y)), index(Y), -2)
+
+    went = marks["outcome"]
+    shown = {name: None if Y is None else unwrapped(region, Y) for name, Y in marks.items()}
+    members = members_of(region, n, rng)
+    return Extract(
+        names=tuple(region.strata.names),
+        Y=members.Y,
+        labels=members.labels,
+        particles=unwrapped(region, particles_of(region.prediction)),
+        start=shown["start"],
+        outcome=shown["outcome"],
+        inside=None if went is None else bool(region.contains(wrapped(went[None]))[0]),
+        angles=middles(region),
+        spacing=grid_of(region.strata).require_grid().spacing if has_grid(region.strata) else None,
+        classify=classify,
+        index=index,
+    )
+
+
+def finite_box(region: Drawn) -> Floats:
+    """Corners (2, dc) of a box around a region's parts in strata that it does not contain entirely.
+
+    Where the score's box spans the whole circle on an angle, the box is that of random members.
+    """
+    finite = region.thresholds[np.isfinite(region.thresholds)]
+    limit = max(float(finite.max()), 0.0) if len(finite) else 0.0
+    box = np.vstack(region.score.box(region.prediction, np.array([limit]), region.dims))
+    if np.isfinite(box).all():
+        return box
+    drawn = region.score.propose(region.prediction, limit, MEMBERS, region.dims, stream(0, "picture"))
+    near = unwrapped(region, drawn.Y[drawn.weights > 0])
+    return np.where(np.isfinite(box), box, [near.min(axis=0), near.max(axis=0)]) if len(near) else box
