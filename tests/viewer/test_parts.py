@@ -10,8 +10,7 @@ import pytest
 
 from capture_cp import CaptureError
 from capture_cp.report.canvas import Canvas, beside, rgb
-from capture_cp.report.style import OUTSIDE
-from capture_cp.report.style import STRATA_COLOURS
+from capture_cp.report.style import OUTSIDE, STRATA_COLOURS
 from capture_cp.viewer.controls import Choices, Range
 from capture_cp.viewer.serve import free_port
 from capture_cp.viewer.worker import Worker
