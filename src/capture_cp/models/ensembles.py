@@ -13,8 +13,16 @@ from capture_cp.models.particles import Noise, checked_noise, predicted_rows, wi
 Predictor = Callable[[Floats], Any]
 
 
-class EnsembleModel:
-    """Particles from the members of an ensemble; made by `ensemble`."""
+class Ensemble:
+    """A model from several predictors, whose disagreement is its uncertainty.
+
+    Particles use the members in turn, so each member is used equally often, or once less.
+
+    Args:
+        predictors: callables that map X (n, dx) to Y (n, dc), or objects with `predict`, such as fitted scikit-learn
+            regressors; they must not be trained on the calibration transitions.
+        noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
+    """
 
     def __init__(self, predictors: Sequence[Any], noise: Noise = None) -> None:
         if isinstance(predictors, str) or not isinstance(predictors, Sequence) or not predictors:
@@ -33,19 +41,6 @@ class EnsembleModel:
         turns = rng.permuted(np.tile(np.arange(members), (n, rounds, 1)), axis=2)
         chosen = turns.reshape(n, rounds * members)[:, :n_particles]
         return with_noise(np.stack(predictions)[chosen, np.arange(n)[:, None]], self.noise, rng)
-
-
-def ensemble(predictors: Sequence[Any], noise: Noise = None) -> EnsembleModel:
-    """A model from several predictors, whose disagreement is its uncertainty.
-
-    Particles use the members in turn, so each member is used equally often, or once less.
-
-    Args:
-        predictors: callables that map X (n, dx) to Y (n, dc), or objects with `predict`, such as fitted scikit-learn
-            regressors; they must not be trained on the calibration transitions.
-        noise: standard deviation of Gaussian noise added to every particle, a number or (dc,).
-    """
-    return EnsembleModel(predictors, noise)
 
 
 def _predictor(number: int, member: Any) -> Predictor:

@@ -13,8 +13,14 @@ from capture_cp.models.particles import predicted_rows
 MeanAndCovariance = Callable[[Floats], tuple[Any, Any]]
 
 
-class GaussianModel:
-    """Particles of a predicted Gaussian; made by `gaussian`."""
+class Gaussian:
+    """A model from a function that predicts means and covariances, such as a filter or a Gaussian process.
+
+    The model also has a method `gaussian(X)`, so it works with `Mahalanobis`, LUCCa's score.
+
+    Args:
+        mean_and_covariance: maps X (n, dx) to means (n, dc) and covariances (n, dc, dc), or variances (n, dc).
+    """
 
     def __init__(self, mean_and_covariance: MeanAndCovariance) -> None:
         if not callable(mean_and_covariance):
@@ -48,14 +54,3 @@ class GaussianModel:
             ) from None
         noise = rng.standard_normal((len(X), n_particles, mean.shape[1]))
         return np.asarray(mean[:, None] + noise @ factor.swapaxes(1, 2))
-
-
-def gaussian(mean_and_covariance: MeanAndCovariance) -> GaussianModel:
-    """A model from a function that predicts means and covariances, such as a filter or a Gaussian process.
-
-    The model also has a method `gaussian(X)`, so it works with `Mahalanobis`, LUCCa's score.
-
-    Args:
-        mean_and_covariance: maps X (n, dx) to means (n, dc) and covariances (n, dc, dc), or variances (n, dc).
-    """
-    return GaussianModel(mean_and_covariance)

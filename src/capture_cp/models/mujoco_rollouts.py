@@ -31,8 +31,30 @@ _HUGE = 1e10  # beyond this, MuJoCo aborts a simulation
 _NUMBERS_AT_ONCE = 1 << 23  # states and controls of the rollouts in one batch: 64 MB
 
 
-class RolloutModel:
-    """Particles from simulations of randomised copies of a MuJoCo model; made by `mujoco_rollout`.
+class MujocoRollout:
+    """A model from a MuJoCo simulation with uncertain parameters, run with `mujoco.rollout` on all cores.
+
+    A pool of copies with randomised parameters is created once. For each particle, a copy drawn from the pool starts at rest
+    in the state of X and holds the control of X for `nstep` time steps; the particle is the final configuration. Results do
+    not depend on the number of threads.
+
+    Args:
+        model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
+        nstep: number of time steps of one transition.
+        state: joints or entries of qpos in the first columns of X, by default all of qpos; or a function of X
+            (n, dx) that returns qpos (n, nq), or qpos and qvel.
+        control: actuators in the last columns of X, by default all; or a function of X that returns controls
+            (n, nu), or (n, nstep, nu).
+        next: joints or entries of qpos that make up the next configuration, by default those of `state`; or a function of
+            qpos (m, nq) and qvel (m, nv) that returns (m, dc).
+        randomise: ranges of the factors that parameters are multiplied by, one factor per copy, drawn uniformly:
+            `{"friction": (0.5, 1.5), "mass": (0.8, 1.2)}`; or a function `(model, rng)` that changes a copy in place.
+        control_noise: standard deviation of Gaussian noise on the controls, a number or (nu,), drawn for each particle.
+        reference: qpos (nq,) for the entries that `state` leaves out, or the name of a keyframe; by default the model's
+            qpos0.
+        pool: number of randomised copies.
+        seed: fixes the copies.
+        threads: number of threads, by default one per core.
 
     Attributes:
         pool: the randomised copies.
@@ -42,15 +64,15 @@ class RolloutModel:
         self,
         model: Any,
         nstep: int,
-        state: Coordinates | Callable[[Floats], Any] | None,
-        control: Sequence[str] | Callable[[Floats], Any] | None,
-        next: Coordinates | Callable[[Floats, Floats], Any] | None,
-        randomise: Randomise | None,
-        control_noise: Noise,
-        reference: Any,
-        pool: int,
-        seed: int,
-        threads: int | None,
+        state: Coordinates | Callable[[Floats], Any] | None = None,
+        control: Sequence[str] | Callable[[Floats], Any] | None = None,
+        next: Coordinates | Callable[[Floats, Floats], Any] | None = None,
+        randomise: Randomise | None = None,
+        control_noise: Noise = None,
+        reference: Any = None,
+        pool: int = 64,
+        seed: int = 0,
+        threads: int | None = None,
     ) -> None:
         self.model = read_model(model)
         # a diverged simulation must not be reset silently
@@ -152,46 +174,6 @@ class RolloutModel:
                 qpos[rows], qvel[rows] = states[:, -1, time : time + nq], states[:, -1, time + nq : time + nq + nv]
         _check_stable(qpos, qvel)
         return qpos, qvel
-
-
-def mujoco_rollout(
-    model: Any,
-    nstep: int,
-    state: Coordinates | Callable[[Floats], Any] | None = None,
-    control: Sequence[str] | Callable[[Floats], Any] | None = None,
-    next: Coordinates | Callable[[Floats, Floats], Any] | None = None,
-    randomise: Randomise | None = None,
-    control_noise: Noise = None,
-    reference: Any = None,
-    pool: int = 64,
-    seed: int = 0,
-    threads: int | None = None,
-) -> RolloutModel:
-    """A model from a MuJoCo simulation with uncertain parameters, run with `mujoco.rollout` on all cores.
-
-    A pool of copies with randomised parameters is created once. For each particle, a copy drawn from the pool starts at rest
-    in the state of X and holds the control of X for `nstep` time steps; the particle is the final configuration. Results do
-    not depend on the number of threads.
-
-    Args:
-        model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
-        nstep: number of time steps of one transition.
-        state: joints or entries of qpos in the first columns of X, by default all of qpos; or a function of X
-            (n, dx) that returns qpos (n, nq), or qpos and qvel.
-        control: actuators in the last columns of X, by default all; or a function of X that returns controls
-            (n, nu), or (n, nstep, nu).
-        next: joints or entries of qpos that make up the next configuration, by default those of `state`; or a function of
-            qpos (m, nq) and qvel (m, nv) that returns (m, dc).
-        randomise: ranges of the factors that parameters are multiplied by, one factor per copy, drawn uniformly:
-            `{"friction": (0.5, 1.5), "mass": (0.8, 1.2)}`; or a function `(model, rng)` that changes a copy in place.
-        control_noise: standard deviation of Gaussian noise on the controls, a number or (nu,), drawn for each particle.
-        reference: qpos (nq,) for the entries that `state` leaves out, or the name of a keyframe; by default the model's
-            qpos0.
-        pool: number of randomised copies.
-        seed: fixes the copies.
-        threads: number of threads, by default one per core.
-    """
-    return RolloutModel(model, nstep, state, control, next, randomise, control_noise, reference, pool, seed, threads)
 
 
 def _check_stable(qpos: Floats, qvel: Floats) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,6 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, finite_array
 
 Noise = float | Floats | None
-
-
-def optional_module(name: str, what: str) -> Any:
-    """Import a module on first use, or raise an error that explains how to install it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise CaptureError(f"{what} needs {name}, which is not installed; install it with: pip install {name}.") from None
 
 
 def checked_noise(noise: Any) -> Floats | None:
@@ -44,8 +35,3 @@ def predicted_rows(source: str, values: Any, n: int) -> Floats:
     """A predictor's output for n rows as (n, dc); (n,) is treated as (n, 1)."""
     array = np.asarray(values)
     return finite_array(source, array[:, None] if array.ndim == 1 else array, (n, None), "(n, dc): one prediction per row")
-
-
-def repeated(X: Floats, n_particles: int) -> Floats:
-    """Every input X (n, dx) repeated once per particle: (n * L, dx)."""
-    return np.repeat(X, n_particles, axis=0)
