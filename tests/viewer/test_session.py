@@ -31,7 +31,7 @@ def recorded(session):
 
 @pytest.fixture(autouse=True)
 def _fresh(session):
-    for name in ("place", "method", "beside", "alpha", "k", "planner", "from_here"):
+    for name in ("place", "method", "beside", "alpha", "k", "planner", "from_state_shown"):
         session.change(name, getattr(replace(VIEW, beside="pcp"), name))
     session.reset()
 
@@ -118,7 +118,7 @@ def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
 
 def test_an_episode_may_start_from_the_state_shown(session):
     session.put([0.05, 0.1, 0.06, 0.0, 0.0, 0.0])
-    session.change("from_here", True)
+    session.change("from_state_shown", True)
     session.advance()
     np.testing.assert_array_equal(session.now.trail[0], session.state)
     assert session.state[1] == 0.1

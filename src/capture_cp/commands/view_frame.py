@@ -175,7 +175,7 @@ def counts_table(moment: Moment) -> str:
     if not moment.counts or moment.runs is None:
         return ""
     notes = [SAME_LOG if moment.runs.calibrated_on else ASSUMED] + [ONE_EPISODE] * moment.runs.episodes
-    return coverage_table({"inside (95% interval)": moment.counts}, moment.alpha, notes)
+    return coverage_table({"inside": moment.counts}, moment.alpha, notes)
 
 
 def facts(robot: Robot, listed: int = 0, parts: int = 0) -> str:

@@ -33,7 +33,7 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], notes:
 
 def coverage_table(counts: Mapping[str, Sequence[Count]], alpha: float, notes: Iterable[str] = ()) -> str:
     """Steps inside their region so far, over all and by stratum, with exact intervals: a column for each method."""
-    title = f"**Coverage so far**: steps inside their region (target {target(alpha)})"
+    title = f"**Coverage so far** (target {target(alpha)}; 95% intervals)"
     rows = [[as_text(parts[0].name), *map(_share, parts)] for parts in zip(*counts.values())]
     return table(title, ["ended in", *counts], rows, notes)
 

@@ -381,7 +381,7 @@ class TaskSession(Session):
     def _begin(self, settings: TaskView, fitted: FittedRow, before: Run | None) -> None:
         """Plan the first step of the next episode, unless the user has changed something meanwhile."""
         episode = self.episode + (before is not None)
-        start = self.state if settings.from_here else fitted.task.starts(STARTS)[episode % STARTS]
+        start = self.state if settings.from_state_shown else fitted.task.starts(STARTS)[episode % STARTS]
         run = Run(fitted, settings, start, episode)
         with self._lock:
             if self._run is before and self.settings is settings:
@@ -445,7 +445,7 @@ def _ahead(scene: TaskScene, fitted: FittedRow, now: Moment, settings: TaskView)
 
 def _practice(fitted: FittedRow | None, settings: TaskView) -> int:
     """Runs on which the regions of executed steps are calibrated; 0 where these are not runs of this very planner."""
-    if fitted is None or fitted.promise is None or settings.from_here:
+    if fitted is None or fitted.promise is None or settings.from_state_shown:
         return 0
     row = fitted.row
     same = (settings.planner, settings.weights, settings.alpha) == (row.planner, row.weights, PRACTICE_ALPHA)

@@ -41,7 +41,9 @@ class TaskView(Served, Study):
     beside: Annotated[str, tyro.conf.arg(help=f"A second method, shown next to the first, or {ALONE}.")] = ALONE
     alpha: Annotated[float, tyro.conf.arg(help="Failure rate of the regions.")] = 0.1
     k: Annotated[int, tyro.conf.arg(help="Which nearest particle gives the score, for capture and no-strata.")] = 8
-    from_here: Annotated[bool, tyro.conf.arg(help="Start episodes from the state shown, not from the task's start.")] = False
+    from_state_shown: Annotated[
+        bool, tyro.conf.arg(help="Start episodes from the state shown, not from the task's start.")
+    ] = False
     particles: Annotated[int, tyro.conf.arg(help="Number of particles L.")] = 16
     max_leaves: Annotated[int | None, tyro.conf.arg(help="Largest number of leaves of the calibration's tree.")] = 20
     calibration: Annotated[int | None, tyro.conf.arg(help="Calibration transitions; by default the task's number.")] = None
@@ -105,7 +107,7 @@ MARKS: dict[str, Range | Choices | None] = {
     "beside": Choices((ALONE, *METHODS)),
     "alpha": Range(0.01, 0.5, 0.01),
     "k": None,
-    "from_here": None,
+    "from_state_shown": None,
     "planner.horizon": Range(1, 60),
     "planner.samples": Range(1, 65_536),
     "planner.temperature": Range(0.001, 1000),
