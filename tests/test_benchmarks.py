@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import capture_cp
-from benchmarks import history
 from benchmarks.history import HISTORY, add, fallen, read
 from capture_cp import CaptureError
 from capture_cp.cli import main
@@ -39,22 +38,6 @@ def test_a_damaged_record_is_named(tmp_path):
     (tmp_path / "history.csv").write_text("time,job\nyesterday,plan\n")
     with pytest.raises(CaptureError, match="not a history of benchmarks"):
         read(tmp_path / "history.csv")
-
-
-def test_a_ratio_that_fell_in_some_rounds_only_is_not_named(tmp_path):
-    add([row(4.0)], tmp_path / "history.csv")
-    noisy = row(1.0) | {"range": [0.5, 3.0]}
-    assert fallen([noisy], tmp_path / "history.csv") == []
-
-
-@pytest.mark.parametrize(("here", "warned"), [(2, False), (8, True), (64, True)])
-def test_runs_on_as_many_cores_are_compared_first(tmp_path, monkeypatch, here, warned):
-    """On 64 cores, of which there is no run, the median of all counts."""
-    for cores, ratio in ((2, 4.0), (8, 16.0), (8, 16.0)):
-        monkeypatch.setattr(history.os, "cpu_count", lambda cores=cores: cores)
-        add([row(ratio)], tmp_path / "history.csv")
-    monkeypatch.setattr(history.os, "cpu_count", lambda: here)
-    assert bool(fallen([row(4.0)], tmp_path / "history.csv")) == warned
 
 
 def test_the_record_is_printed_and_drawn(tmp_path, capsys, monkeypatch):

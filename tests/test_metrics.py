@@ -142,7 +142,9 @@ def test_calibrations_with_every_metric_are_saved_and_loaded(tmp_path):
     ("make", "words"),
     [
         (lambda: Torus((1.0, -1.0)), "positive number"),
+        (lambda: Torus(2.0), "one positive number per axis"),
         (lambda: SE3(0), "SE3 length"),
+        (lambda: SE3(1.0).check(6, None), "7 numbers"),
         (lambda: Product((SE2(1.0),), (3, 2)), "one metric and one size per block"),
         (lambda: Product((FunctionMetric(manhattan_squared),), (3,)), "cannot be a block"),
         (lambda: Product((SE2(1.0),), (3,)).check(4, None), "3 axes in total"),

@@ -170,6 +170,7 @@ def test_inputs_in_one_place_are_refused():
 
     with pytest.raises(CaptureError, match="all have the same configuration"):
         _ = Still().cell
+    assert not Task.hazard.fget(Pair())(np.zeros((3, 4))).any()  # by default nothing is to be avoided
 
 
 @pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # so few episodes leave strata without data

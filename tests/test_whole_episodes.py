@@ -27,7 +27,7 @@ from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.groups import Uncalibrated
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import EpisodeScores
-from capture_cp.conformal.together import SMALLEST_SCALE, numbered_at_random, scales
+from capture_cp.conformal.together import SMALLEST_SCALE, numbered_at_random
 from test_artifact import forge
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
@@ -168,28 +168,6 @@ def test_regions_of_a_random_step_do_not_hold_all_at_once():
     inside = whole_share(np.random.default_rng(0), by_episode, 600, simultaneous=False, episodes=60, per_stratum=True)
     for hits, alpha in zip(inside.tolist(), ALPHAS):
         assert stats.binomtest(hits, 600, 1 - alpha, "less").pvalue < 1e-6
-
-
-def test_scales_from_compared_episodes_are_caught(monkeypatch):
-    """If the episodes that set q̂ also set the scales, coverage is lost."""
-
-    def own(self, alpha):
-        spread = self._only(self._numbers >= self._half)
-        return scales(spread.scores, spread.starts, 1e-9, 1.0)
-
-    def share(rng, draws=300):
-        """Episodes stay in one of five groups each; alpha is 0.1."""
-        hits = 0
-        for _ in range(draws):
-            _, Y, ids = log(rng, 20)
-            q = collected(Y[:, 0], rng.integers(0, 5, 20)[ids], 5, ids, rng).together(0.1)
-            _, Y, _ = log(rng, 1)
-            hits += bool((Y[:, 0] <= q[rng.integers(0, 5)]).all())
-        return stats.binomtest(hits, draws, 0.9, "less").pvalue
-
-    honest = share(np.random.default_rng(1))
-    monkeypatch.setattr(EpisodeScores, "scales", own)
-    assert share(np.random.default_rng(1)) < 1e-6 < ERROR < honest
 
 
 @pytest.mark.parametrize(

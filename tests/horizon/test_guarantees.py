@@ -14,7 +14,6 @@ from scipy import stats
 
 import oracles
 from capture_cp import Cloud, OneGroup, PerStratum, Tree
-from capture_cp.capture import horizon_scores
 from horizon.boxes import Line, box_rollouts, horizon_capture, rows
 from test_guarantees import p_above, p_below, rejected
 
@@ -109,21 +108,6 @@ def test_regions_for_each_step_do_not_hold_all_at_once(box, pool, clouds):
     """The tests have power: what is promised for single steps is not promised for all of them."""
     (_, covered, _) = gaps(box, pool, clouds, PerStratum(), 200, 100, simultaneous=False)[Fraction(1, 10)]
     assert p_below(covered.all(axis=2).mean(axis=1), 0.9) < 1e-6
-
-
-def test_scales_from_the_calibration_roll_outs_are_caught(box, pool, clouds, monkeypatch):
-    """If the rollouts that set q̂ also set the scales, coverage is lost."""
-    monkeypatch.setattr(
-        horizon_scores.HorizonScores,
-        "_spread",
-        property(
-            lambda self: horizon_scores.GroupScores.from_groups(
-                self.scores[self.role == 2].ravel(), self.groups[self.role == 2].ravel(), self.n_groups
-            )
-        ),
-    )
-    found = gaps(box, pool, clouds, Tree(min_leaf=5), 40, 300, simultaneous=True, alphas=[Fraction(3, 10)])
-    assert p_below(found[Fraction(3, 10)][0].mean(axis=1), 0.0) < 1e-4
 
 
 # -- ties, confidence, episodes: on the line, where the coverage of any threshold is known --------------------------------

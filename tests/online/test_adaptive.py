@@ -170,6 +170,7 @@ def test_coverage_holds_by_stratum_when_the_system_changes(box, single):
         (lambda cap: AdaptiveAlpha(cap, alpha=1.2), "alpha is 1.2"),
         (lambda cap: AdaptiveAlpha(cap, gamma=0), "gamma is 0; expected a positive number"),
         (lambda cap: AdaptiveScale(cap, floor=0), "floor is 0; expected a positive number"),
+        (lambda cap: AdaptiveScale(cap, largest=0), "largest is 0"),
         (lambda cap: AdaptiveAlpha(cap).update(True, 3), "stratum 3 does not exist"),
         (lambda cap: AdaptiveAlpha(cap).observe([0.5, 0.5, 0.0, 0.0], [9.0, 9.0]), "infeasible space"),
         (lambda cap: AdaptiveAlpha(cap).observe([0.5, 0.5], [0.5, 0.5]), "x has shape (2,)"),
