@@ -58,7 +58,7 @@ COMMANDS = {
             f"{LAB}.certify:CertifyStudy",
         ),
         "view": Command(
-            "Open a live page of your calibration or of a task, or save a video.",
+            "Open a live page of a calibration or a task, or save a video.",
             "capture_cp.commands.view:View",
             f"{LAB}.view:TaskView",
         ),
@@ -196,7 +196,7 @@ def _run(name: str, given: list[str], errors: Terminal) -> None:
 
 def _refuse_former(name: str, given: list[str]) -> None:
     """Answer the words of earlier versions with what replaces them."""
-    if name in FORMER and name not in EVERY:
+    if name in FORMER:
         raise CaptureError(f"there is no `capture {name}` any more: {FORMER[name]}")
     if name == "calibrate" and any(word.partition("=")[0] == "--env" for word in given):
         raise CaptureError(f"there is no `capture calibrate --env` any more: {FORMER['log']}")
