@@ -70,7 +70,9 @@ class Page:
         gui.main_panel.dock_right()
         gui.main_panel.set_width(330)
         self._status = gui.add_markdown("")
-        self._add_player()
+        self._recordings: Any = None
+        if session.recordings or session.upload:  # otherwise there is nothing to play
+            self._add_player()
         self._add_controls()
         with gui.add_folder("State and action", expand_by_default=session.name is None):
             self._sliders = [self._add_slider(number) for number in range(len(session.sliders))]
@@ -247,6 +249,8 @@ class Page:
             for name in path.split("."):
                 value = getattr(value, name)
             set_new(handle, "value", value)
+        if self._recordings is None:
+            return
         set_new(self._speed_slider, "value", self._speed)
         set_new(self._timeline, "visible", session.name is not None)
         set_new(self._timeline, "max", session.first + max(1, session.last))
