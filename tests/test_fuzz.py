@@ -7,7 +7,7 @@ import sys
 
 import fuzz
 
-FILES = 2_200
+FILES = 3_000
 
 
 def test_no_mutated_file_does_harm():
