@@ -50,7 +50,7 @@ def test_plan_film_and_page(folder):
     small = ["--methods", "capture", "--episodes", "1", "--samples", "16", "--calibration", "1500"]
     main(["plan", "--task", "puck:Puck", *small, "--record", "runs", "--json", "p.json"])
     assert rows_of("p.json")[0]["landed"].keys() == {"free", "wall"}
-    main(["video", "runs/puck-capture-000.npz", "--task", "puck:Puck", "--out", "puck.gif"])
+    main(["view", "--task", "puck:Puck", "--replay", "runs/puck-capture-000.npz", "--save", "puck.gif"])
     assert Path("puck.gif").read_bytes()[:3] == b"GIF"
 
     from capture_lab.studies.live import TaskSession

@@ -14,4 +14,5 @@ def episode_animation() -> None:
     with tempfile.TemporaryDirectory() as folder:
         main(f"plan marble --maps center --methods capture-on-policy --episodes 1 --record {folder}".split())
         (episode,) = Path(folder).glob("*.npz")
-        main(["video", str(episode), "--out", str(IMAGES / "episode.webp"), "--speed", "0.5"])
+        film = "--save", str(IMAGES / "episode.webp"), "--film-speed", "0.5"
+        main(["view", "--task", "marble", "--replay", str(episode), *film])
