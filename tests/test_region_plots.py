@@ -117,6 +117,7 @@ def test_axes_of_ones_own_keep_their_labels_and_have_no_legend():
     region.plot(ax, n=50)
     assert ax.get_xlabel() == "mine"
     assert not figure.legends
+    assert ax.get_legend_handles_labels()[1] == ["all", PARTICLES.name]  # for a legend of one's own
     region.plot(ax, n=50, names=("a", "b"))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "b")
 

@@ -16,7 +16,7 @@ CONTENTS = {
     "commands": ("your log: calibrate, check, view", "people"),
     "viewer": ("the live page, for a task or a log alike", "people"),
     "certificates": ("certified failure rates of planners", "systems"),
-    "report": ("tables, charts, pages, videos", "systems"),
+    "report": ("figures, films, tables, pages", "arrays"),
     "planning": ("MPPI with a region per step, episodes", "systems"),
     "models": ("adapters for simulators and learnt models", "systems"),
     "capture": ("the method: fit, region, contains; files", "method"),

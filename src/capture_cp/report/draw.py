@@ -186,6 +186,16 @@ def add_legend(figure: Any, entries: Iterable[Any], columns: int = 4, size: floa
         figure.legend(handles=shown, ncols=-(-len(shown) // rows), **look)
 
 
+def name_things(axis: Any, entries: Iterable[Any]) -> None:
+    """Name marks and strata in axes, for a legend that their owner may add."""
+    nowhere: Any = [[]] * (3 if hasattr(axis, "zaxis") else 2)
+    for one in entries:
+        if isinstance(one, Mark):
+            axis.plot(*nowhere, ls="none", marker=one.shape, ms=one.size, color=one.colour, mec=one.edge, label=one.name)
+        else:
+            axis.scatter(*nowhere, marker="s", color=one[1], alpha=STRONG, label=label(one[0]))
+
+
 # -- figures ------------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.report.canvas import Canvas, rgb
-from capture_cp.report.draw import add_legend, draw, handles
+from capture_cp.report.draw import add_legend, draw, handles, name_things
 from capture_cp.report.panel import Dots, Extract, Image, Panel, Shape, rectangle
 from capture_cp.report.style import ACTION, PARTICLES, START, STRONG, colour_of, label, outcome_look, pyplot
 from capture_cp.spaces.strata import FunctionStrata, GriddedStrata, grid_of
@@ -161,20 +161,22 @@ def plot_region(one: Extract, ax: Axes | None, axes: Sequence[int] | None, names
     dims = one.particles.shape[1]
     axes = tuple(range(min(dims, 3 if hasattr(ax, "zaxis") else 2))) if axes is None else tuple(axes)
     check_axes(axes, dims, len(axes) if len(axes) in (1, 3) else 2)
-    if ax is not None:
-        draw(ax, region_panel(one, axes, names or ()))
-        return ax
-    names, ends = names or [f"axis {axis}" for axis in range(dims)], {}
-    if len(axes) == 2:
-        ends = dict(zip(("low", "high"), limits(one, axes, comparable(one, axes) and one.spacing is not None)))
-    if len(axes) == 3:
-        ax = pyplot().figure(figsize=(5.2, 5.0), layout="constrained").add_subplot(projection="3d")
-        ax.locator_params(nbins=5)
-    else:
-        size = (4.6, 4.6) if len(axes) == 2 else (5.2, 1.2 + 0.45 * len(one.names))
-        ax = pyplot().subplots(figsize=size, layout="constrained")[1]
-    draw(ax, region_panel(one, axes, names, **ends))
-    add_legend(ax.figure, region_key(one, strata=len(axes) > 1), 2 if len(axes) > 1 else 3, 8)
+    own, ends = ax is None, {}
+    if ax is None:
+        names = names or [f"axis {axis}" for axis in range(dims)]
+        if len(axes) == 3:
+            ax = pyplot().figure(figsize=(5.2, 5.0), layout="constrained").add_subplot(projection="3d")
+            ax.locator_params(nbins=5)
+        else:
+            size = (4.6, 4.6) if len(axes) == 2 else (5.2, 1.2 + 0.45 * len(one.names))
+            ax = pyplot().subplots(figsize=size, layout="constrained")[1]
+        if len(axes) == 2:
+            ends = dict(zip(("low", "high"), limits(one, axes, comparable(one, axes) and one.spacing is not None)))
+    draw(ax, region_panel(one, axes, names or (), **ends))
+    key = region_key(one, strata=len(axes) > 1)
+    name_things(ax, key)
+    if own:
+        add_legend(ax.figure, key, 2 if len(axes) > 1 else 3, 8)
     return ax
 
 
