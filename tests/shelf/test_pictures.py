@@ -15,7 +15,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.scene import Moment
 from capture_lab.tasks.shelf import views
 from capture_lab.tasks.shelf.options import ShelfOptions
-from capture_lab.tasks.shelf.painting import Flat, as_high, stacked
+from capture_lab.tasks.shelf.scene import Flat
 
 
 @pytest.fixture(scope="module")
@@ -190,14 +190,8 @@ def test_there_is_a_slider_for_every_angle_and_action(task):
 
 def test_a_flat_picture_has_the_colours_of_what_is_there(task):
     y = np.array(task.shelf.start)
-    flat = Flat(task, y, SIDE, *views.window(task.shelf, SIDE, 0.9), 300)
+    flat = Flat(task, y, SIDE, *views.window(task.shelf, SIDE, 0.9), 300, None)
     row, column = np.rint(flat.pixel_of_points(views.shelf_bodies(task, y)["jar"].place[None])[0]).astype(int)
     red, green, blue = np.moveaxis(flat.picture[row - 12 : row + 12, column - 6 : column + 6].astype(int), 2, 0)
     assert ((red > green + 40) & (green > blue)).mean() > 0.3  # the jar is orange; fingers hold it
     assert (flat.picture[2, 2] == 255).all()
-
-
-def test_pictures_above_each_other_keep_their_width():
-    a, b = np.zeros((4, 6, 3), np.uint8), np.ones((3, 6, 3), np.uint8)
-    assert stacked([a, b], gap=2).shape == (9, 6, 3)
-    assert as_high(a, 7).shape == (7, 6, 3)
