@@ -84,12 +84,6 @@ def test_interval_of_identical_outcomes_counts_inputs(n, draws):
     assert interval(np.full(n, draws), hits) == pytest.approx(clopper_pearson((hits > 0).sum(), n), abs=1e-9)
 
 
-@given(st.integers(1, 50), st.integers(1, 50))
-def test_interval_of_full_coverage_counts_inputs(n, draws):
-    """Where nothing varies, many outcomes of an input are no more than one."""
-    assert interval(np.full(n, draws), np.full(n, draws)) == pytest.approx(clopper_pearson(n, n), abs=1e-9)
-
-
 @pytest.mark.parametrize("strength", [0.3, 1.0, 3.0])
 def test_intervals_hold_the_truth_95_times_in_100_however_strong_the_correlation(strength):
     """Inputs whose own coverage is drawn from a beta distribution around 0.9, 20 outcomes each."""

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from capture_cp import CaptureError
-from capture_lab.tasks.marble.dynamics import MODEL_GAIN
 from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, states
 
@@ -54,10 +53,6 @@ def test_grid_has_the_papers_velocities_tilts_and_actions(task):
         assert np.array(sorted(here[:, [1, 3, 4, 5, 6, 7]].tolist())) == pytest.approx(np.array(combinations))
 
 
-def test_grid_positions_are_free(task):
-    assert (task.map.clearance(positions_of(task.design_inputs("grid", np.random.default_rng(0)))) >= 0).all()
-
-
 def test_grid_positions_are_8_by_8_over_the_board_or_pushed_out_of_walls(task):
     found = positions_of(task.design_inputs("grid", np.random.default_rng(0)))
     wanted = np.array(list(itertools.product(*(np.linspace(0, side * MM, 8) for side in task.map.size))))
@@ -76,11 +71,6 @@ def test_grid_is_about_the_size_of_the_papers(task):
     )
 
 
-def test_grid_inputs_need_no_randomness(task):
-    one, other = (task.design_inputs("grid", np.random.default_rng(seed)) for seed in (0, 1))
-    assert np.array_equal(one, other)
-
-
 def test_draws_of_a_grid_point_differ():
     data = REAL["center"].design_transitions("grid", 2, np.random.default_rng(0))
     assert np.array_equal(data.X[::2], data.X[1::2])
@@ -90,20 +80,11 @@ def test_draws_of_a_grid_point_differ():
 # -- the random design ----------------------------------------------------------------------------------------------------
 
 
-def test_random_design_is_as_large_as_the_grid(task, drawn):
-    assert drawn.shape == task.design_inputs("grid", np.random.default_rng(0)).shape
-
-
 def test_random_design_is_feasible_and_within_limits(task, drawn):
     assert (task.map.clearance(drawn[:, [0, 2]]) >= 0).all()
     assert (np.abs(drawn[:, [1, 3]]) <= 0.3).all()
     assert (np.abs(drawn[:, [4, 5]]) <= 0.175).all()
     assert (np.abs(drawn[:, [6, 7]]) <= 0.5).all()
-
-
-def test_random_design_repeats_no_position(drawn):
-    """A planner does not either."""
-    assert len(positions_of(drawn)) == len(drawn)
 
 
 def test_random_positions_are_uniform_over_the_feasible_area(task, drawn):
@@ -123,12 +104,6 @@ def test_random_positions_are_uniform_over_the_feasible_area(task, drawn):
 @pytest.mark.parametrize(("column", "limit"), [(1, 0.3), (3, 0.3), (4, 0.175), (5, 0.175), (6, 0.5), (7, 0.5)])
 def test_random_motion_is_uniform(drawn, column, limit):
     assert stats.kstest(drawn[:, column], "uniform", args=(-limit, 2 * limit)).pvalue > LEVEL
-
-
-def test_columns_of_the_random_design_are_uncorrelated(drawn):
-    correlation = np.corrcoef(drawn[:, [1, 3, 4, 5, 6, 7]].T)
-    limit = stats.norm.isf(LEVEL / 2) / math.sqrt(len(drawn))
-    assert np.abs(correlation - np.eye(6)).max() < limit
 
 
 # -- transitions ----------------------------------------------------------------------------------------------------------
@@ -175,19 +150,6 @@ def test_particles_are_feasible(task, drawn):
     assert (task.strata.index(particles.reshape(-1, 2)) >= 0).all()
 
 
-def test_gaussian_mean_is_the_noise_free_step_of_the_model(task, drawn):
-    X = drawn[:2000]
-    after, _ = task.step(X[:, :6], X[:, 6:], np.zeros((len(X), 2)), MODEL_GAIN)
-    assert np.array_equal(task.gaussian(X)[0], after[:, [0, 2]])
-
-
-def test_gaussian_covariance_is_the_same_everywhere(task, drawn):
-    covariance = task.gaussian(drawn[:2000])[1]
-    assert covariance.shape == (2000, 2, 2)
-    assert (covariance == covariance[0]).all()
-    assert covariance[0, 0, 1] == covariance[0, 1, 0] == 0
-
-
 def test_gaussian_is_that_of_the_model_in_free_space():
     """Mean and covariance of many particles where nothing is touched and nothing clipped."""
     open_board, n = Marble(board(size=(400, 400))), 100_000
@@ -199,16 +161,3 @@ def test_gaussian_is_that_of_the_model_in_free_space():
     low, high = stats.chi2.ppf([LEVEL, 1 - LEVEL], n - 1) / (n - 1)
     assert ((particles.var(axis=0, ddof=1) > low * spread**2) & (particles.var(axis=0, ddof=1) < high * spread**2)).all()
     assert stats.pearsonr(*particles.T).pvalue > LEVEL
-
-
-def test_gaussian_covariance_is_noise_through_c_5_3_of_the_cubed_substep():
-    spread = math.sqrt(Marble(board()).gaussian(np.array([[0.05, 0, 0.05, 0, 0, 0, 0, 0]]))[1][0, 0, 0])
-    assert spread == pytest.approx(10 * 0.02**3 * 5 / 7 * 9.81 * 0.05)
-
-
-def test_true_marble_spreads_twice_as_far_as_the_model():
-    open_board = Marble(board(size=(400, 400)))
-    X = np.hstack([states(np.array([[0.2, 0.2]])), [[0.0, 0.0]]])
-    true = open_board.outcomes(X, 100_000, seed=0)[0].std(axis=0)
-    model = open_board(X, 100_000, np.random.default_rng(0))[0].std(axis=0)
-    assert true / model == pytest.approx([2, 2], rel=0.02)

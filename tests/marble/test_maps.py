@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tracemalloc
 
-import numpy as np
 import pytest
 
 from capture_cp import CaptureError
@@ -13,7 +12,7 @@ from capture_cp.cli import main
 from capture_lab.tasks.marble import task as marble_task
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
 from capture_lab.tasks.marble.task import Marble
-from marble.boards import OWN, REAL, write_map
+from marble.boards import REAL, write_map
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -38,20 +37,9 @@ def test_shipped_map_is_sound(name):
     assert (task.strata.sizes > 0).all()
 
 
-@pytest.mark.parametrize("name", MAP_NAMES)
-def test_walls_of_the_shipped_maps_are_about_8_mm_thick(name):
-    x0, y0, x1, y1 = np.array(REAL[name].map.walls).T
-    assert (np.abs(np.minimum(x1 - x0, y1 - y0) - 8) <= 1).all()
-
-
 def test_unknown_map_name_offers_the_nearest():
     with pytest.raises(CaptureError, match=r"unknown map .*'centre'.*Did you mean 'center'\?"):
         load_map("centre")
-
-
-def test_unknown_map_name_says_that_a_file_would_do():
-    with pytest.raises(CaptureError, match=r"\.json"):
-        load_map("my-maze")
 
 
 # -- bad maps -------------------------------------------------------------------------------------------------------------
@@ -61,43 +49,29 @@ def test_unknown_map_name_says_that_a_file_would_do():
     ("changes", "key", "reason"),
     [
         pytest.param({"walls": [[28, 0, 61, 20]]}, "walls", "outside the board", id="wall past the right side"),
-        pytest.param({"walls": [[28, -1, 32, 20]]}, "walls", "outside the board", id="wall below the board"),
         pytest.param({"walls": [[28, 0, 28, 20]]}, "walls", "no area", id="wall without width"),
         pytest.param({"walls": [[32, 0, 28, 20]]}, "walls", "no area", id="wall from right to left"),
         pytest.param({"start": [25, 10]}, "start", "overlaps", id="start in a wall's reach"),
-        pytest.param({"start": [5, 10]}, "start", "overlaps", id="start in the frame's reach"),
         pytest.param({"start": [70, 10]}, "start", "outside the board", id="start off the board"),
         pytest.param({"goal": [30, 10]}, "goal", "overlaps", id="goal in a wall"),
-        pytest.param({"goal": [50, -1]}, "goal", "outside the board", id="goal off the board"),
         pytest.param({"walls": [[28, 0, 32, 60]], "pits": []}, "goal", "no path", id="goal behind a wall"),
-        pytest.param({"walls": [[28, 0, 32, 54]], "pits": []}, "goal", "no path", id="gap narrower than the marble"),
         pytest.param({"pits": [[30, 40], [30, 54]], "pit_radius": 14}, "goal", "no path", id="goal behind pits"),
         pytest.param({"pits": [[12, 12]]}, "pits", "start", id="pit over the start"),
         pytest.param({"pits": [[50, 16]]}, "pits", "goal", id="pit over the goal"),
         pytest.param({"pits": [[61, 20]]}, "pits", "outside the board", id="pit off the board"),
         pytest.param({"size": [-60, 60]}, "size", "positive", id="negative size"),
-        pytest.param({"size": [60, 0]}, "size", "positive", id="no height"),
         pytest.param({"marble_radius": -6.4}, "marble_radius", "positive", id="negative marble"),
-        pytest.param({"marble_radius": 0}, "marble_radius", "positive", id="marble without size"),
         pytest.param({"pit_radius": 0}, "pit_radius", "positive", id="pit without size"),
-        pytest.param({"goal_radius": -1}, "goal_radius", "positive", id="negative goal"),
         pytest.param({"size": [60, NAN]}, "size", "nan", id="NaN size"),
-        pytest.param({"start": [NAN, 10]}, "start", "nan", id="NaN start"),
         pytest.param({"walls": [[28, 0, INFINITE, 20]]}, "walls", "inf", id="infinite wall"),
-        pytest.param({"goal_radius": NAN}, "goal_radius", "nan", id="NaN radius"),
         pytest.param({"size": [10**400, 60]}, "size", "expected", id="number too large for a float"),
         pytest.param({"size": [1e15, 60]}, "size", "at most 2000 mm", id="more cells than memory"),
         pytest.param({"size": 60}, "size", "2", id="one number for two"),
-        pytest.param({"size": [60, 60, 60]}, "size", "2", id="three numbers for two"),
         pytest.param({"size": ["60", 60]}, "size", "'60'", id="text for a number"),
-        pytest.param({"size": [True, 60]}, "size", "True", id="truth value for a number"),
         pytest.param({"walls": [28, 0, 32, 20]}, "walls", "4", id="wall not in a list"),
-        pytest.param({"walls": {"a": [28, 0, 32, 20]}}, "walls", "list", id="walls as an object"),
         pytest.param({"walls": [[28, 0, 32]]}, "walls", "4", id="wall of three numbers"),
-        pytest.param({"start": "left"}, "start", "2", id="start in words"),
         pytest.param({"pits": 5}, "pits", "list", id="pits as a number"),
         pytest.param({"marble_radius": "6.4"}, "marble_radius", "'6.4'", id="radius as text"),
-        pytest.param({"marble_radius": [6.4]}, "marble_radius", "6.4", id="radius as a list"),
         pytest.param({"framed": "left"}, "framed", "list", id="one side not in a list"),
         pytest.param({"framed": ["lft"]}, "framed", "Did you mean 'left'", id="unknown side"),
         pytest.param({"name": ["mine"]}, "name", "mine", id="name as a list"),
@@ -154,25 +128,13 @@ def test_map_that_nobody_has_room_for_is_refused_at_once(tmp_path, changes, reas
         tracemalloc.stop()
 
 
-def test_as_many_walls_as_fit_are_taken(tmp_path):
-    walls = [[28, 0, 32, 20]] * 500
-    assert len(load_map(write_map(tmp_path, walls=walls)).walls) == 500
-
-
-@pytest.mark.parametrize("content", ["{", "walls: []", "\x00", '{"size": [60, 60],}', "[" * 5000])
+@pytest.mark.parametrize("content", ["{", "walls: []", "[" * 5000])
 def test_file_that_is_not_json_is_refused(tmp_path, content):
     file = tmp_path / "mine.json"
     file.write_text(content)
     message = refusal(file)
     assert str(file) in message
     assert "not JSON" in message
-
-
-@pytest.mark.parametrize("content", ["[]", "5", "null", '"center"'])
-def test_json_that_is_no_object_is_refused(tmp_path, content):
-    file = tmp_path / "mine.json"
-    file.write_text(content)
-    assert "JSON object" in refusal(file)
 
 
 def test_file_that_is_not_text_is_refused(tmp_path):
@@ -216,25 +178,10 @@ def test_own_map_may_have_no_walls_pits_or_frame(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["start", "goal"])
-@pytest.mark.parametrize("width", [57, 60, 64])
-def test_start_and_goal_may_touch_a_side(tmp_path, place, width):
-    walls = [[28, 0, 32, 20], [width - 8, 52, width, 60]]
-    task = Marble(load_map(write_map(tmp_path, size=[width, 60], walls=walls, pits=[], **{place: [width, 30]})))
-    assert task.strata.reachable.any()
-
-
-@pytest.mark.parametrize("place", ["start", "goal"])
 def test_start_and_goal_may_touch_a_wall(tmp_path, place):
     """A marble of 6.6 mm against the frame has its centre in a cell whose own centre is in collision."""
     task = Marble(load_map(write_map(tmp_path, marble_radius=6.6, **{place: [6.6, 40]})))
     assert task.strata.reachable.any()
-
-
-def test_own_map_makes_transitions(tmp_path):
-    task = Marble(load_map(write_map(tmp_path)))
-    data = task.design_transitions("random", 1, np.random.default_rng(0))
-    assert (task.strata.index(data.Y) >= 0).all()
-    assert (task.map.clearance(data.Y) >= -1e-9).all()
 
 
 def test_own_map_runs_through_the_coverage_command(tmp_path, monkeypatch, capsys):
@@ -247,8 +194,3 @@ def test_own_map_runs_through_the_coverage_command(tmp_path, monkeypatch, capsys
     assert {row["stratum"] for row in rows} == {"all", "free", "edge", "corner"}
     assert {row["method"] for row in rows} == {"lucca", "pcp", "no-strata", "capture-k1", "capture"}
     assert all(row["paper"] is None for row in rows)
-
-
-def test_example_map_of_these_tests_is_sound(tmp_path):
-    """Each refusal above is then due to its one change."""
-    assert Marble(load_map(write_map(tmp_path))).map.size == tuple(OWN["size"])

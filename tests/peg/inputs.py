@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capture_lab.tasks.peg.geometry import shape_of, way_out
+from capture_lab.tasks.peg.objective import insertion_cost
 from capture_lab.tasks.peg.settings import ACTION_UNIT
 
 NEAR = 2e-3  # m
@@ -39,3 +40,9 @@ def free_inputs(n, settings, rng):
 def displacements(n, settings, rng):
     bound = settings.gain * settings.bound
     return rng.uniform(-bound, bound, size=(n, 3)) * ACTION_UNIT
+
+
+def insertion_costs(poses, settings):
+    """Ψ of each pose (n, 3): (n,)."""
+    shape = shape_of(settings)
+    return np.array([insertion_cost(*pose, shape) for pose in poses])

@@ -80,19 +80,6 @@ def test_grid_is_its_own_mirror_image(strata):
     assert np.array_equal(partner[labels], labels[::-1, :, ::-1])
 
 
-def test_upright_peg_has_an_open_channel_and_a_tilted_one_only_a_notch(literal):
-    feasible = literal.labels.reshape(literal.grid.shape) != INFEASIBLE
-    x, z = (literal.grid.origin[axis] + np.arange(241) * literal.grid.spacing[axis] for axis in (0, 1))
-    upright = feasible[120, :, 80]
-    assert np.array_equal(upright, z > 0.99e-3)
-    for turn in (50, 110):  # -15 and 15 degrees
-        notch = feasible[:, :, turn]
-        low = z[np.argmax(notch, axis=1)]
-        assert low.min() > 20e-3
-        assert np.count_nonzero(low < 24e-3) * 0.25e-3 < 10e-3
-        assert (np.abs(x[low < 24e-3]) > 2e-3).all()
-
-
 # -- strata ---------------------------------------------------------------------------------------------------------------
 
 
@@ -129,19 +116,6 @@ def test_regimes_of_known_poses(strata, pose, regime):
     assert strata.regimes[index] == regime
 
 
-def test_regimes_follow_the_papers_categories(literal):
-    """Point: a vertex with its two tubes, or a bare edge; edge: two adjacent vertices with three tubes."""
-    for name, regime in zip(literal.names, literal.regimes):
-        vertices, edges = (sum(part[0] == kind for part in name.split()) for kind in "ve")
-        expected = {(1, 2): "point", (0, 1): "point", (2, 3): "edge"}.get((vertices, edges), "other")
-        assert regime == ("free" if name == "free" else expected)
-
-
-def test_hamming_distance_counts_bits(strata):
-    goal = strata.features[strata.goal_stratum]
-    assert np.array_equal(strata.hamming_to_goal, (strata.features != goal).sum(axis=1))
-
-
 def test_fingerprint_of_no_cell_counts_as_the_nearest_that_occurs(small, literal):
     poses = literal.sample_starts(20_000, np.random.default_rng(0))
     bits = literal.features[literal.index(poses)]
@@ -153,14 +127,6 @@ def test_fingerprint_of_no_cell_counts_as_the_nearest_that_occurs(small, literal
     assert (index[literal.index(poses) == 0] == 0).all()
 
 
-def test_index_works_off_the_grid(literal):
-    assert literal.index(np.array([[0.5, 1.0, 3.0], [0.5, 0.025, 0.0], [0.5, 0.0, 0.0]])).tolist() == [
-        0,
-        literal.goal_stratum,
-        INFEASIBLE,
-    ]
-
-
 @given(st.floats(-0.006, 0.006), st.floats(-0.03, 0.03), st.floats(-0.3, 0.3))
 def test_success_is_measured_at_the_base(literal, x, up, theta):
     """Within 2.5 mm of the axis, at most 0.96 mm above the bottom."""
@@ -168,11 +134,6 @@ def test_success_is_measured_at_the_base(literal, x, up, theta):
     pose = [base_x - 0.025 * math.sin(theta), base_z + 0.025 * math.cos(theta), theta]
     if abs(abs(x) - 2.5e-3) > 1e-9 and abs(up - 0.96e-3) > 1e-9:
         assert literal.success(np.array([pose]))[0] == (abs(x) < 2.5e-3 and up < 0.96e-3)
-
-
-def test_goal_is_a_success_and_the_mouth_is_not(literal):
-    assert literal.goal == pytest.approx([0, 0.001, 0])
-    assert literal.success(np.stack([literal.goal, [0, 0.025, 0]])).tolist() == [True, False]
 
 
 # -- starts ---------------------------------------------------------------------------------------------------------------
@@ -188,13 +149,6 @@ def test_starts_are_uniform_over_strata_and_inside_the_grid(strata):
     assert (np.abs(counts - expected) < 5 * math.sqrt(expected)).all()
     assert (poses >= INNER[0]).all()
     assert (poses <= INNER[1]).all()
-
-
-def test_starts_follow_the_generator_and_are_not_cell_centres(strata):
-    first, again = (strata.sample_starts(500, np.random.default_rng(3)) for _ in range(2))
-    assert np.array_equal(first, again)
-    centred = np.isclose(first, strata.grid.centre(strata.grid.cell(first)), atol=1e-12).all(axis=1)
-    assert centred.mean() < 0.5
 
 
 def test_halton_starts_are_feasible_fixed_and_apart(strata):

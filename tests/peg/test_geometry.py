@@ -22,7 +22,6 @@ from capture_lab.tasks.peg.geometry import (
     depth_along,
     fingerprint,
     overlap,
-    overlaps,
     segment_distance,
     shape_of,
     way_out,
@@ -89,19 +88,6 @@ def test_overlap_is_the_area_of_the_intersection(pose, settings):
     assert overlap(*turned(pose), shape_of(settings)) == pytest.approx(expected, abs=1e-14)
 
 
-@given(st.floats(-math.pi, math.pi))
-def test_peg_buried_in_a_block_overlaps_by_its_whole_area(theta):
-    area = WIDE.peg_width * WIDE.peg_length
-    assert overlap(0.1, -0.05, math.cos(theta), math.sin(theta), shape_of(WIDE)) == pytest.approx(area, rel=1e-9)
-
-
-@given(near_poses, settings)
-def test_overlap_is_the_same_in_a_mirror(pose, settings):
-    x, z, theta = pose
-    both = overlaps(np.array([[x, z, theta], [-x, z, -theta]]), shape_of(settings))
-    assert both[0] == pytest.approx(both[1], abs=1e-16)
-
-
 # -- fingerprint ----------------------------------------------------------------------------------------------------------
 
 
@@ -110,29 +96,6 @@ def test_fingerprint_tells_what_is_within_the_radius(pose, settings, trim):
     away = distances(pose, settings, trim)
     assume((np.abs(away - TOUCH) > 1e-12).all())
     assert code_of(pose, settings, trim) == sum(1 << bit for bit in range(8) if away[bit] < TOUCH)
-
-
-@given(near_poses, settings, st.sampled_from([0.0, 1.5e-3]))
-def test_fingerprint_is_mirrored_with_the_pose(pose, settings, trim):
-    x, z, theta = pose
-    assume((np.abs(distances(pose, settings, trim) - TOUCH) > 1e-12).all())
-    swap = {"v1": "v2", "v2": "v1", "v3": "v4", "v4": "v3", "e1": "e1", "e2": "e4", "e3": "e3", "e4": "e2"}
-    mirrored = names_of(code_of((-x, z, -theta), settings, trim))
-    assert mirrored == {swap[name] for name in names_of(code_of(pose, settings, trim))}
-
-
-@given(near_poses, settings)
-def test_a_touching_vertex_touches_with_both_its_tubes(pose, settings):
-    found = names_of(code_of(pose, settings))
-    for v, (one, other) in {"v1": ("e1", "e4"), "v2": ("e1", "e2"), "v3": ("e2", "e3"), "v4": ("e3", "e4")}.items():
-        assert v not in found or {one, other} <= found
-
-
-@given(near_poses, settings, st.floats(0, 3.9e-3))
-def test_trimming_only_takes_tubes_away(pose, settings, trim):
-    literal, trimmed = code_of(pose, settings), code_of(pose, settings, trim)
-    assert literal & trimmed == trimmed
-    assert literal & 15 == trimmed & 15
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 
 import numpy as np
@@ -200,8 +199,3 @@ def test_help_teaches(capsys, words, least):
 )
 def test_bad_input_is_one_sentence(capsys, options, sentence):
     assert sentence in refused(capsys, "coverage", "peg", *SMALL, *options)
-
-
-def test_missing_mujoco_is_told_with_its_extra(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "mujoco", None)
-    assert 'pip install "capture-cp[sim]"' in refused(capsys, "coverage", "peg")

@@ -10,10 +10,10 @@ from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.sums import Seen
 from capture_cp.spaces.poses import SE2
 from capture_lab.tasks.peg import planner
-from capture_lab.tasks.peg.objective import insertion_costs
 from capture_lab.tasks.peg.planner import PegWeights, peg_rollout
 from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
+from peg.inputs import insertion_costs
 from peg.telling import telling
 
 SEED = 5

@@ -121,15 +121,6 @@ def test_distances_to_boxes_are_those_of_the_librarys_strata(name):
     assert 200 < deep < 1800
 
 
-def test_distances_to_boxes_are_those_of_numpy():
-    solids = task_at().strata.solids
-    for q in anywhere(60, seed=3):
-        wanted = twin.box_distances(solids, q)
-        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames_at(solids, q), 1.0)
-        assert apart == pytest.approx(wanted.min(), abs=NANOMETRE)
-        assert apart == pytest.approx(wanted[c, b], abs=NANOMETRE)
-
-
 def test_boxes_that_are_too_far_are_not_found():
     solids = task_at().strata.solids
     for q in anywhere(100, seed=4):
@@ -165,14 +156,6 @@ def test_glass_is_exact_up_to_a_decimetre_and_never_nearer_than_said(name, q):
         assert found == pytest.approx(true, abs=MICROMETRE)
     else:
         assert 0.1 - MICROMETRE < found <= true + MICROMETRE
-
-
-def test_glasses_that_are_touched_are_negative():
-    task, Y = task_at(), anywhere(3000, seed=6)
-    found = task.glass_clearances(Y)
-    for i in np.flatnonzero(found < 0)[:20]:
-        assert found[i] == pytest.approx(twin.glass_distance(task.params, Y[i]), abs=MICROMETRE)
-    assert (found < 0).sum() >= 20
 
 
 def test_no_distance_is_steeper_than_planners_are_told():
@@ -221,16 +204,6 @@ def test_strata_are_those_of_the_librarys_distances(name):
     assert set(wanted) == set(range(-1, len(STRATA)))
 
 
-@given(q=angles)
-def test_strata_are_those_of_numpy(q):
-    task = task_at()
-    name = twin.stratum(task.params, q)
-    distances = twin.box_distances(task.params, q)
-    verge = min(np.abs(distances - task.params.tolerance).min(), np.abs(distances + task.params.depth).min())
-    if verge > MICROMETRE:
-        assert task.strata.index(q[None])[0] == (-1 if name is None else STRATA.index(name))
-
-
 def test_configurations_are_moved_onto_strata():
     task = task_at()
     Y = touching(20, seed=9)
@@ -243,11 +216,6 @@ def test_configurations_are_moved_onto_strata():
     for m in (-1, 6, 1.5):
         with pytest.raises(CaptureError):
             task.strata.project(Y, m)
-
-
-def test_fingerprints_follow_the_shelf():
-    assert task_at().strata.fingerprint() != task_at("two-glasses").strata.fingerprint()
-    assert task_at().strata.fingerprint() == type(task_at().strata)(task_at().shelf, task_at().physics).fingerprint()
 
 
 # -- contact --------------------------------------------------------------------------------------------------------------

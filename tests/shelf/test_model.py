@@ -49,14 +49,6 @@ def test_a_step_is_that_of_numpy(correction):
     assert held.sum() > 8
 
 
-def test_free_moves_are_exact():
-    params, (states, actions) = task_at().params, free(50)
-    noise = np.random.default_rng(1).standard_normal((50, 7))
-    after, printed = stepped(params, states, actions, noise), actions + params.noise * noise
-    np.testing.assert_allclose(after[:, :7], states[:, :7] + printed, atol=1e-12)
-    np.testing.assert_allclose(after[:, 7:], RATE * printed, atol=1e-12)
-
-
 def test_boards_stop_the_arm():
     """Centimetres down onto the floor from just above it: what would go into it stays on it, and slides along it."""
     task = task_at()

@@ -67,12 +67,6 @@ def test_a_file_of_the_users_is_a_place_like_any_other(tmp_path):
     assert (task.strata.index(task.starts(3)[:, :7]) == 0).all()
 
 
-def test_names_of_parts_may_be_those_of_the_arm(tmp_path):
-    glass = PATTERN["glasses"]["glass"]
-    file = write(tmp_path, ["boards", "jar", PATTERN["boards"]["floor"]], glasses={"jar": glass, "palm\ud800": glass})
-    assert ShelfTask(load_shelf(file)).strata.solids.glasses.shape == (2, 7)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

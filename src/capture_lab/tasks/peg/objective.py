@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
 
-from capture_cp.base.checks import Floats, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.grid import Grid
 from capture_lab.tasks.peg.geometry import shape_of
@@ -52,14 +51,6 @@ def pose_cost(x, z, theta, bonuses, g):
 
 
 @parallel_kernel(cache=True)
-def _costs(poses, bonuses, g):
-    costs = np.empty(poses.shape[0])
-    for i in prange(poses.shape[0]):
-        costs[i] = pose_cost(poses[i, 0], poses[i, 1], poses[i, 2], bonuses, g)
-    return costs
-
-
-@parallel_kernel(cache=True)
 def _cell_costs(origin, spacing, shape, bonuses, g):
     costs = np.empty(shape, dtype=np.float32)
     for i in prange(shape[0]):
@@ -68,11 +59,6 @@ def _cell_costs(origin, spacing, shape, bonuses, g):
                 x, z, theta = origin[0] + i * spacing[0], origin[1] + j * spacing[1], origin[2] + k * spacing[2]
                 costs[i, j, k] = pose_cost(x, z, theta, bonuses, g)
     return costs.ravel()
-
-
-def insertion_costs(poses: Floats, settings: PegSettings, bonuses: bool = False) -> Floats:
-    """Ψ of each pose (n, 3) in metres and radians: (n,). The paper's has no bonuses."""
-    return np.asarray(_costs(finite_rows("poses", poses, 3, "(n, 3): x, z, theta"), bonuses, shape_of(settings)))
 
 
 def cell_costs(grid: Grid, settings: PegSettings, bonuses: bool = False) -> npt.NDArray[np.float32]:
