@@ -39,7 +39,7 @@ def clouds(X):
         key = np.uint64(stream(np.uint64(SEED), i))
         for l in range(PARTICLES):
             noise[i, l] = *normal_pair(key, 2 * l), normal_pair(key, 2 * l + 1)[0]
-    return TASK.model._step(X, noise)
+    return TASK.model.step(X, noise)
 
 
 def members(cap, x, particles, poses, labels):
