@@ -11,7 +11,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, Floats
 from capture_cp.report.canvas import Picture
-from capture_cp.report.panel import Dots, Image, Line, Panel, Shape
+from capture_cp.report.panel import Dots, Entry, Image, Line, Panel, Shape
 from capture_cp.report.style import ACTION, OUTCOME, PARTICLES, START, STRONG, Mark, label, outcome_look
 
 #: Pixels per inch of a film.
@@ -135,7 +135,11 @@ def _furnish(axis: Any, panel: Panel) -> None:
     if panel.low is not None and panel.high is not None:
         axis.set(**{f"{side}lim": ends for side, ends in zip("xyz", zip(panel.low, panel.high))})
     if panel.rows:
-        axis.set(yticks=range(len(panel.rows)), yticklabels=panel.rows, ylim=(-1.2, len(panel.rows) - 0.4))
+        axis.set(
+            yticks=range(len(panel.rows)),
+            yticklabels=panel.rows,
+            ylim=(-0.6 if panel.particles is None else -1.2, len(panel.rows) - 0.4),
+        )
     elif not hasattr(axis, "zaxis"):
         axis.set_aspect("equal" if panel.equal else "auto")
     if not panel.ticks:
@@ -154,8 +158,8 @@ def _furnish(axis: Any, panel: Panel) -> None:
 # -- legends ------------------------------------------------------------------------------------------------------------
 
 
-def handles(entries: Iterable[Any]) -> list[Any]:
-    """Entries of a legend, see `capture_cp.report.panel.Entry`."""
+def handles(entries: Iterable[Entry]) -> list[Any]:
+    """Entries of a legend for matplotlib."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -176,7 +180,7 @@ def handles(entries: Iterable[Any]) -> list[Any]:
     return found
 
 
-def add_legend(figure: Any, entries: Iterable[Any], columns: int = 4, size: float = 9) -> None:
+def add_legend(figure: Any, entries: Iterable[Entry], columns: int = 4, size: float = 9) -> None:
     """One legend for all panels, below them."""
     shown = handles(entries)
     if shown:
@@ -203,7 +207,7 @@ def figure_of(
     rows: Sequence[Sequence[Panel]],
     size: tuple[float, float],
     title: str = "",
-    key: Iterable[Any] = (),
+    key: Iterable[Entry] = (),
     columns: int = 4,
     **layout: Any,
 ) -> Any:
@@ -250,7 +254,7 @@ class Frames:
     """
 
     def __init__(
-        self, size: tuple[float, float], key: Iterable[Any] = (), columns: int = 4, places: str = "A", **layout: Any
+        self, size: tuple[float, float], key: Iterable[Entry] = (), columns: int = 4, places: str = "A", **layout: Any
     ) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

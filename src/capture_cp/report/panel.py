@@ -12,9 +12,6 @@ import numpy.typing as npt
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.report.style import Mark, colour_of
 
-#: An entry of a legend: a mark, a line, a shape, dots, or a name with its colour.
-Entry = "Mark | Line | Shape | Dots | tuple[str, str]"
-
 
 class Image(NamedTuple):
     """Pixels (h, w, 3 or 4) between two corners (2,); row 0 is at the top. Smooth ones are interpolated."""
@@ -59,6 +56,10 @@ class Dots(NamedTuple):
     opacity: float = 0.45
     name: str = ""
     order: float = 3.0
+
+
+#: An entry of a legend; a name with a colour is a square of that colour.
+Entry = Mark | Line | Shape | Dots | tuple[str, str]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from capture_cp.report.draw import figure_of, save
 from capture_cp.report.output import MARGIN
-from capture_cp.report.style import STRATA_COLOURS, pyplot
+from capture_cp.report.panel import Line, Panel
+from capture_cp.report.style import Mark, colour_of
 
 Row = dict[str, Any]
 DASH = "–"
@@ -99,38 +103,29 @@ def _volume_cell(row: Row, unit: float | None) -> Cell:
 
 #: Strata differ in shape as well as in colour, so that a grey print is readable.
 _MARKERS = ("o", "s", "^", "D", "v")
-_PAPER = {"markerfacecolor": "none", "linestyle": "none", "markersize": 7, "alpha": 0.8}
+_INK = "#222222"
 
 
 def draw_coverage(rows: Sequence[dict[str, Any]], file: Path) -> None:
     """Coverage rows of one place: marks by stratum, whiskers for the interval, hollow marks for the paper."""
-    plt = pyplot()
-    methods = list(dict.fromkeys(row["method"] for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))[::-1]  # the first on top
     strata = [name for name in dict.fromkeys(row["stratum"] for row in rows) if name != "all"]
-    figure, axis = plt.subplots(figsize=(9.0, 0.9 + 0.5 * len(methods)), layout="constrained")
-    target = 1 - rows[0]["alpha"]
-    axis.axvline(100 * target, color="#222222", lw=1, ls="--", label=f"target {100 * target:g}%")
-    beside_paper = False
+    target = 100 * (1 - rows[0]["alpha"])
+    ends = np.array([[target, -0.6], [target, len(methods) - 0.4]])
+    key: list[Any] = [Line(ends, _INK, dash="--", name=f"target {target:g}%")]
+    lines, marks = list(key), []
     for m, stratum in enumerate(strata):
-        colour, marker = STRATA_COLOURS[m % len(STRATA_COLOURS)], _MARKERS[m % len(_MARKERS)]
-        found = {row["method"]: row for row in rows if row["stratum"] == stratum and row["n"]}
-        heights = {name: i + 0.22 * (m - (len(strata) - 1) / 2) for i, name in enumerate(methods)}
-        for name, row in found.items():
-            low, high = row["ci95"]
-            axis.plot([100 * low, 100 * high], [heights[name]] * 2, color=colour, lw=2)
+        look = Mark(stratum, _MARKERS[m % len(_MARKERS)], 6.0, colour_of(m), colour_of(m), "")
+        hollow = look._replace(colour="none", size=7.0)
+        key.append(look)
+        for row in (row for row in rows if row["stratum"] == stratum and row["n"]):
+            height = methods.index(row["method"]) - 0.22 * (m - (len(strata) - 1) / 2)
+            lines.append(Line(np.array([[100 * end, height] for end in row["ci95"]]), colour_of(m), 2.0))
+            marks.append((look, np.array([[100 * row["coverage"], height]])))
             if row.get("paper") is not None:
-                beside_paper = True
-                axis.plot(100 * row["paper"], heights[name], marker=marker, color=colour, **_PAPER)
-        places = [heights[name] for name in found]
-        axis.plot([100 * row["coverage"] for row in found.values()], places, marker, color=colour, label=stratum)
-    if beside_paper:
-        axis.plot([], [], "o", color="#222222", label="paper (hollow)", **_PAPER)
-    axis.set(yticks=range(len(methods)), yticklabels=methods, xlabel="next configurations inside their region, %")
-    axis.invert_yaxis()
-    axis.grid(axis="x", color="#dddddd", lw=0.6)
-    axis.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axis.spines[side].set_visible(False)
-    figure.legend(loc="outside upper center", ncols=len(strata) + 2, frameon=False, fontsize=9)
-    figure.savefig(file)
-    plt.close(figure)
+                marks.append((hollow, np.array([[100 * row["paper"], height]])))
+    if any(look.colour == "none" for look, _ in marks):
+        key.append(Mark("paper (hollow)", "o", 7.0, "none", _INK, ""))
+    across = "next configurations inside their region, %"
+    panel = Panel(lines=tuple(lines), marks=tuple(marks), rows=tuple(methods), across=across)
+    save(figure_of([[panel]], (9.0, 0.9 + 0.5 * len(methods)), key=key, columns=len(key)), file)

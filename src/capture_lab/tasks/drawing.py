@@ -184,9 +184,13 @@ class Drawing:
             for region in regions.values()
         ]
 
+    def situation_inputs(self, rng: np.random.Generator) -> Floats:
+        """Random inputs (n, dx) among which situations are found."""
+        return np.asarray(self.task.inputs(INPUTS, rng))
+
     def situations(self) -> dict[str, Floats]:
         """Inputs whose regions are drawn, by name: one per regime in which the true system ends."""
-        X = self.task.inputs(INPUTS, np.random.default_rng(7))
+        X = self.situation_inputs(np.random.default_rng(7))
         regimes = self.task.stratum_regimes[self.task.strata.index(self.task.outcomes(X, 1, seed=3)[:, 0])]
         firsts = {name: np.flatnonzero(regimes == number)[:1] for number, name in enumerate(self.task.regimes)}
         return {name: X[first[0]] for name, first in firsts.items() if len(first)}

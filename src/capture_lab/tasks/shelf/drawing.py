@@ -112,12 +112,8 @@ class ShelfDrawing(Drawing):
             for region, cloud in zip(regions.values(), clouds)
         ]
 
-    def situations(self) -> dict[str, Floats]:
-        """Inputs whose regions are drawn, by name: the first, of a few thousand, that lands in each regime."""
-        X = moving_inputs(self.task, INPUTS, np.random.default_rng(7))
-        regimes = self.task.stratum_regimes[self.task.strata.index(self.task.outcomes(X, 1, seed=3)[:, 0])]
-        firsts = {name: np.flatnonzero(regimes == number)[:1] for number, name in enumerate(self.task.regimes)}
-        return {name: X[first[0]] for name, first in firsts.items() if len(first)}
+    def situation_inputs(self, rng: np.random.Generator) -> Floats:
+        return moving_inputs(self.task, INPUTS, rng)
 
     def path_panels(self, runs: Sequence[Any]) -> list[Panel]:
         """Paths of the jar from the side and from above."""
