@@ -288,7 +288,7 @@ SAVED_BEFORE = "saved without episode numbers.*calibrate again"
 
 def test_a_file_without_numbers_loads_and_answers_for_a_random_step(tmp_path, box, by_runs):
     older = Capture(**by_runs.get_params(deep=False))
-    older._keep(by_runs.partition_, replace(by_runs.calibration_, episode=None), (1,), 2, by_runs.data_)
+    older.keep(by_runs.partition_, replace(by_runs.calibration_, episode=None), 2, by_runs.data_)
     older.save(tmp_path / "a.capture")
     again = Capture.load(tmp_path / "a.capture", box, box.strata)
     assert np.array_equal(again.group_thresholds(0.2), by_runs.group_thresholds(0.2))
@@ -355,7 +355,7 @@ def test_too_few_episodes_are_reported():
     assert cap.calibration_.n_together == 9
     assert np.isfinite(cap.group_thresholds(0.1, simultaneous=True)).all()
     cap.fit(X[ids < 16], Y[ids < 16], episodes=ids[ids < 16])
-    wanted = "all steps of an episode at once at alpha = 0.1: 8 are compared, 9 are needed.*collect more episodes"
+    wanted = "all steps of one episode at once at alpha = 0.1: 8 are compared, 9 are needed.*collect more episodes"
     with pytest.warns(CaptureWarning, match=wanted):
         assert np.isinf(cap.group_thresholds(0.1, simultaneous=True)).all()
     cap.fit(X[ids == 0], Y[ids == 0], episodes=ids[ids == 0])

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Certificate, Outcomes, Risk, Standing, judge
-from capture_cp.certificates.certificate import read_certificate
 from capture_cp.certificates.page import write_certificate_page
 
 FALLS, LATE = Risk("falls", ("fell",), 0.05), Risk("late", ("timed out",), 0.2)
@@ -77,7 +76,6 @@ def test_an_altered_certificate_is_refused(certificate, tmp_path, change, match)
 @pytest.mark.parametrize("content", [b"{", b"[1]", b'{"format": "x"}', b"\xff\xfe", b"[" * 100_000])
 def test_other_files_are_no_certificates(tmp_path, content):
     (tmp_path / "c.json").write_bytes(content)
-    assert read_certificate(tmp_path / "c.json") is None
     with pytest.raises(CaptureError, match="not a capture-cp certificate"):
         Certificate.load(tmp_path / "c.json")
 

@@ -187,7 +187,7 @@ def test_stratum_never_seen_at_a_step_takes_in_all_of_it():
 
 def test_few_roll_outs_warn_and_give_the_whole_stratum():
     cap = Line.of(np.random.default_rng(0).random((10, 2))).fit(OneGroup())
-    with pytest.warns(CaptureWarning, match=r"all steps at once\) has 5; 9 are needed"):
+    with pytest.warns(CaptureWarning, match="5 are compared, 9 are needed"):
         assert np.isinf(cap.group_thresholds(0.1, simultaneous=True)).all()
 
 

@@ -44,11 +44,11 @@ class Adaptive(Params, ABC):
 
     def reset(self) -> None:
         """Return to the calibrated regions, discarding all observations."""
-        count = len(self.cap.strata.names)
-        self.dials: Floats = np.full(count, self._start)
+        count, (_, start, _) = len(self.cap.strata.names), self._course
+        self.dials: Floats = np.full(count, start)
         self.steps: Ints = np.zeros(count, dtype=np.int64)
         self.misses: Ints = np.zeros(count, dtype=np.int64)
-        self._table: Floats = np.tile(self._row(self._start), (count, 1))
+        self._table: Floats = np.tile(self._row(start), (count, 1))
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
@@ -83,9 +83,10 @@ class Adaptive(Params, ABC):
             raise CaptureError(f"stratum {m} does not exist; strata run from 0 to {len(self.dials) - 1}.")
         self.steps[m] += 1
         self.misses[m] += not held
-        dial = float(self.dials[m]) + self._direction * self._rate * ((not held) - self.alpha)
-        if self.never_smaller and self._direction * (dial - self._start) < 0:
-            dial = self._start
+        rate, start, _ = self._course
+        dial = float(self.dials[m]) + self._direction * rate * ((not held) - self.alpha)
+        if self.never_smaller and self._direction * (dial - start) < 0:
+            dial = start
         turned = m if self.per_stratum else slice(None)
         self.dials[turned], self._table[turned] = dial, self._row(dial)
 
@@ -94,24 +95,15 @@ class Adaptive(Params, ABC):
 
         With `never_smaller` the fraction can be further below alpha, but not further above.
         """
-        return (self._span + self._rate) / (self._rate * np.maximum(steps, 1))
+        rate, _, span = self._course
+        return (span + rate) / (rate * np.maximum(steps, 1))
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
-    def _rate(self) -> float:
-        """Step size of a dial."""
-
-    @property
-    @abstractmethod
-    def _start(self) -> float:
-        """The dial of the calibrated regions."""
-
-    @property
-    @abstractmethod
-    def _span(self) -> float:
-        """Largest distance of a dial from its start at which both hits and misses are still possible."""
+    def _course(self) -> tuple[float, float, float]:
+        """Step size of a dial, its calibrated position, and how far it can move while both hits and misses are possible."""
 
     @abstractmethod
     def _row(self, dial: float) -> Floats:
@@ -141,16 +133,8 @@ class AdaptiveAlpha(Adaptive):
         super().__init__(cap, alpha, per_stratum, never_smaller)
 
     @property
-    def _rate(self) -> float:
-        return self.gamma
-
-    @property
-    def _start(self) -> float:
-        return self.alpha
-
-    @property
-    def _span(self) -> float:
-        return max(self.alpha, 1.0 - self.alpha)
+    def _course(self) -> tuple[float, float, float]:
+        return self.gamma, self.alpha, max(self.alpha, 1.0 - self.alpha)
 
     def _row(self, dial: float) -> Floats:
         if 0.0 < dial < 1.0:
@@ -208,16 +192,8 @@ class AdaptiveScale(Adaptive):
         return factor_of(self.dials)
 
     @property
-    def _rate(self) -> float:
-        return self.eta
-
-    @property
-    def _start(self) -> float:
-        return 1.0
-
-    @property
-    def _span(self) -> float:
-        return max(1.0, math.log(self.largest))
+    def _course(self) -> tuple[float, float, float]:
+        return self.eta, 1.0, max(1.0, math.log(self.largest))
 
     def _row(self, dial: float) -> Floats:
         q = np.maximum(self.cap.group_thresholds(self.alpha), self.floor)

@@ -32,7 +32,7 @@ from capture_cp.conformal.groups import Examples, Groups
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import Model, Score
 from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
+from capture_cp.conformal.thresholds import EpisodeScores, SortedScores, Thresholds
 from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.cuda.device import Device, require_cuda
 from capture_cp.data.transitions import CHUNK, chunks_of, provenance, rows_to_remember
@@ -74,7 +74,7 @@ class Capture(Fitted):
     shift_: ShiftClaim | None = None
 
     predicts_state = False
-    _kind, _fit_call, _format = "Capture", "fit(X, Y)", FORMAT
+    _kind, _run, _fit_call, _format = "Capture", "episode", "fit(X, Y)", FORMAT
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Capture(Fitted):
             self.check_model(X, dims)
             R = np.concatenate([self.chunk_scores(X[rows], Y[rows], number) for number, rows in chunks_of(len(X))])
         else:
-            R = self.scores(self._predicted(X, prediction, None, dims), Y)
+            R = self.scores(self.predicted(X, prediction, None, dims), Y)
         self.check_farthest(R)
         examples = Examples(X, m, R, len(self.strata.names), getattr(self.strata, "features", None), numbers, ratios)
         partition, calibration = self._calibrated(examples)
@@ -133,10 +133,6 @@ class Capture(Fitted):
         data = provenance(len(X), digests, sampled, numbers)
         self.shift_ = None if shift is None or ratios is None else replace(shift.claim, largest=ratios.largest)
         return self.keep(partition, calibration, dims, data)
-
-    def keep(self, partition: Partition, calibration: Thresholds, dims: int, data: dict[str, Any]) -> Self:
-        """Store groups and scores for configurations of `dims` numbers; `data` describes the data they came from."""
-        return self._keep(partition, calibration, (1,), dims, data)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
@@ -164,29 +160,16 @@ class Capture(Fitted):
 
     @overload
     def compile(
-        self,
-        alpha: float = 0.1,
-        confidence: float | None = None,
-        device: Literal["cpu"] = "cpu",
-        simultaneous: bool = False,
+        self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu"] = "cpu", simultaneous: bool = False
     ) -> Compiled: ...
 
     @overload
     def compile(
-        self,
-        alpha: float = 0.1,
-        confidence: float | None = None,
-        *,
-        device: Literal["cuda"],
-        simultaneous: bool = False,
+        self, alpha: float = 0.1, confidence: float | None = None, *, device: Literal["cuda"], simultaneous: bool = False
     ) -> CompiledCuda: ...
 
     def compile(
-        self,
-        alpha: float = 0.1,
-        confidence: float | None = None,
-        device: Literal["cpu", "cuda"] = "cpu",
-        simultaneous: bool = False,
+        self, alpha: float = 0.1, confidence: float | None = None, device: str = "cpu", simultaneous: bool = False
     ) -> Compiled | CompiledCuda:
         """This calibration at one alpha, for a control loop: the same results, without new arrays and thread-safe.
 
@@ -247,8 +230,8 @@ class Capture(Fitted):
         rows = Y.reshape(-1, self.n_outputs_)
         known = None if labels is None else checked_index(np.ravel(labels), len(rows), len(self.strata.names), "the caller")
         m = self.index(rows) if known is None else known
-        inside = self._contains(X, rows, m, alpha, confidence, self.predicted(X, prediction, rng), simultaneous)
-        return inside.reshape(Y.shape[:-1])
+        q = self.group_thresholds(alpha, simultaneous, confidence)
+        return self._within(q, X, rows, m, self.predicted(X, prediction, rng)).reshape(Y.shape[:-1])
 
     def count_cells(
         self,
@@ -261,7 +244,8 @@ class Capture(Fitted):
     ) -> Ints:
         """Grid cells of the region of each X[i] (dx,), by stratum: (n, M + 1), infeasible cells (LUCCa) last."""
         X = self.inputs(X)
-        return self._counted(X, alpha, confidence, self.predicted(X, prediction, rng), simultaneous)
+        q = self.group_thresholds(alpha, simultaneous, confidence)
+        return self._counted(q, X, self.predicted(X, prediction, rng))
 
     def coverage(
         self,
@@ -288,12 +272,12 @@ class Capture(Fitted):
         known = None if prediction is None else self.predicted(X, prediction, None)
         inside, cells = np.empty(len(X), dtype=bool), np.zeros(len(self.strata.names) + 1)
         counted = volumes and isinstance(self.strata, GriddedStrata) and self.strata.grid is not None
-        levels = alpha, confidence
+        q = self.group_thresholds(alpha, simultaneous, confidence)
         for number, rows in chunks_of(len(X)):
             part = self.predicted(X[rows], None, rng_of_chunk(rng, number)) if known is None else known[rows]
-            inside[rows] = self._contains(X[rows], Y[rows], m[rows], *levels, part, simultaneous)
+            inside[rows] = self._within(q, X[rows], Y[rows], m[rows], part)
             if counted:
-                cells += self._counted(X[rows], *levels, part, simultaneous).sum(axis=0)
+                cells += self._counted(q, X[rows], part).sum(axis=0)
         groups, numbers = self.partition_.grown.groups(X, m), None if episodes is None else episode_numbers(episodes, len(X))
         volume = cells / len(X) if counted else None
         return self.tallied(inside, m, groups, float(alpha), volume, numbers, simultaneous)
@@ -346,14 +330,15 @@ class Capture(Fitted):
         same_length("X", X, "Y", Y)
         return X, Y
 
-    def predicted(self, X: Floats, prediction: Any, rng: Randomness) -> Any:
+    def predicted(self, X: Floats, prediction: Any, rng: Randomness, dims: int | None = None) -> Any:
         """The checked `prediction` at inputs X (n, dx), or a new one as from `predict` if it is None."""
-        return self._predicted(X, prediction, rng, self.n_outputs_)
+        if prediction is None:
+            prediction = self.score_.predict(self.model, X, self.n_particles, generator(rng))
+        return self.score_.checked(prediction, len(X), self.n_particles, self.n_outputs_ if dims is None else dims)
 
     def check_model(self, X: Floats, dims: int) -> None:
         """Test the model at some of the inputs X (n, dx), see `preflight.check_model`."""
-        parts = self.score_, X[:CHUNK], self.n_particles, dims, self.deterministic_model
-        check_model(self.model, *parts)
+        check_model(self.model, self.score_, X[:CHUNK], self.n_particles, dims, self.deterministic_model)
 
     def chunk_scores(self, X: Floats, Y: Floats, number: int) -> Floats:
         """Scores (n,) of chunk `number` of the calibration transitions, X (n, dx), Y (n, dc).
@@ -361,21 +346,19 @@ class Capture(Fitted):
         Each chunk has its own random numbers, so chunks can be computed by any worker in any order.
         """
         rng = self.fit_stream("particles", *([number] if number else []))
-        return self.scores(self._predicted(X, None, rng, Y.shape[1]), Y)
+        return self.scores(self.predicted(X, None, rng, Y.shape[1]), Y)
 
     def scores(self, prediction: Any, Y: Floats) -> Floats:
         """Score of each Y[i] (dc,) under its prediction, checked to be finite and at least 0: (n,)."""
         return checked_scores(self.computed_score.score(prediction, Y), (len(Y),), "(n,): one score per transition")
 
-    def cell_thresholds(
-        self, X: Floats, alpha: float = 0.1, confidence: float | None = None, simultaneous: bool = False
-    ) -> Floats:
-        """Thresholds for counting cells: one per stratum, and last one for infeasible cells, (n, M + 1).
+    def cell_thresholds(self, q: Floats, X: Floats) -> Floats:
+        """Thresholds for counting cells of inputs X (n, dx), from those of the groups q (J,).
 
-        They are negative where the region is empty.
+        One per stratum, and last one for infeasible cells, (n, M + 1); negative where the region is empty.
         """
-        q = self.thresholds(X, alpha, confidence, simultaneous)
-        return np.hstack([q, q[:, :1] if self.ambient_ else np.full((len(X), 1), -1.0)])
+        known = q[self.partition_.groups_everywhere(X)]
+        return np.hstack([known, known[:, :1] if self.ambient_ else np.full((len(X), 1), -1.0)])
 
     def first_prediction(self, states: Floats, actions: Floats, rng: Randomness = None) -> tuple[Floats, Any]:
         X = self.inputs(np.hstack([states, actions]))
@@ -400,35 +383,22 @@ class Capture(Fitted):
         super().check_parts(dims)
         self.score_.on(self.device)
 
-    def _predicted(self, X: Floats, prediction: Any, rng: Randomness, dims: int) -> Any:
-        if prediction is None:
-            prediction = self.score_.predict(self.model, X, self.n_particles, generator(rng))
-        return self.score_.checked(prediction, len(X), self.n_particles, dims)
-
-    def _contains(
-        self,
-        X: Floats,
-        Y: Floats,
-        m: Ints,
-        alpha: float,
-        confidence: float | None,
-        prediction: Any,
-        simultaneous: bool,
-    ) -> Bools:
-        """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx)."""
+    def _within(self, q: Floats, X: Floats, Y: Floats, m: Ints, prediction: Any) -> Bools:
+        """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx), at thresholds q (J,)."""
         m_known = np.maximum(m, 0)
         if len(Y) == len(X):
-            q = self.group_thresholds(alpha, simultaneous, confidence)[self.partition_.groups(X, m_known)]
+            limits = q[self.partition_.groups(X, m_known)]
         else:
             owner = np.repeat(np.arange(len(X)), len(Y) // max(1, len(X)))
-            q = self.thresholds(X, alpha, confidence, simultaneous)[owner, m_known]
-        inside = self.computed_score.within(prediction, Y, q)
+            limits = q[self.partition_.groups_everywhere(X)][owner, m_known]
+        inside = self.computed_score.within(prediction, Y, limits)
         return inside if self.ambient_ else inside & (m != INFEASIBLE)
 
-    def _counted(self, X: Floats, alpha: float, confidence: float | None, prediction: Any, simultaneous: bool) -> Ints:
-        """Grid cells of the regions of X (n, dx) with these predictions, by stratum: (n, M + 1)."""
-        strata, q = grid_of(self.strata), self.cell_thresholds(X, alpha, confidence, simultaneous)
-        return with_whole_strata(q, self.computed_score.count_cells(prediction, finite_columns(q), strata), strata)
+    def _counted(self, q: Floats, X: Floats, prediction: Any) -> Ints:
+        """Grid cells of the regions of X (n, dx) with these predictions, by stratum, at thresholds q (J,): (n, M + 1)."""
+        strata, limits = grid_of(self.strata), self.cell_thresholds(q, X)
+        found = self.computed_score.count_cells(prediction, finite_columns(limits), strata)
+        return with_whole_strata(limits, found, strata)
 
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
         if not simultaneous:
@@ -475,7 +445,7 @@ class Capture(Fitted):
         } | ({} if self.shift_ is None else {"shift": self.shift_.facts()})
 
     def _score_arrays(self) -> Arrays:
-        if not isinstance(self.calibration_, GroupScores | EpisodeScores | WeightedScores):
+        if not isinstance(self.calibration_, SortedScores):
             raise CaptureError("there is nothing to save: this method is not calibrated.")
         kept = {field.name: getattr(self.calibration_, field.name) for field in fields(self.calibration_)}
         return {name: np.atleast_1d(array) for name, array in kept.items() if array is not None}
@@ -492,4 +462,4 @@ class Capture(Fitted):
         claimed = None if cap.shift_ is None else cap.shift_.largest
         if claimed != (scores.largest if isinstance(scores, WeightedScores) else None):
             raise CaptureError(UNSOUND)
-        return cap._keep(partition, scores, (1,), n_outputs, checked_data(header["data"]))
+        return cap.keep(partition, scores, n_outputs, checked_data(header["data"]))

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from capture_cp.base.arrays import digest, digest_of_chunks
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.capture.capture import Capture
+from capture_cp.capture.log_fit import in_columns
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.groups import met, scores_of_groups
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.data.transitions import LogPart, Runner, Span, TransitionLog, in_turn
+from capture_cp.data.transitions import Chunk, LogPart, Runner, Span, TransitionLog, in_turn
 
 Scores = GroupScores | EpisodeScores
 
@@ -44,10 +45,9 @@ def extend_calibration(
             f"the calibration was made with {has} and the new log has {lacks}; name the episode of each row in both, or in "
             "neither."
         )
-    found = list(run(partial(_score, cap), part.spans()))
-    source: dict[str, Any] = {"rows": len(part), "sha256": digest_of_chunks([one for span in found for one in span.digests])}
+    R, group, m, digests = map(np.concatenate, zip(*run(partial(in_columns, partial(_score, cap)), part.spans())))
+    source: dict[str, Any] = {"rows": len(part), "sha256": digest_of_chunks(digests.tolist())}
     _refuse_known(sources_of(cap), source)
-    R, group, m = (np.concatenate([getattr(span, name) for span in found]) for name in ("R", "group", "m"))
     cap.check_farthest(R)
     base, seen = cap.partition_.base, met(m, len(cap.strata.names))
     rng = cap.fit_stream("extend", source["sha256"])
@@ -95,24 +95,13 @@ def sources_of(cap: Capture) -> list[dict[str, Any]]:
     return list(given) if given is not None else [{name: cap.data_[name] for name in ("rows", "sha256")}]
 
 
-class _Scored(NamedTuple):
-    R: Floats
-    group: Ints
-    m: Ints
-    digests: list[str]
-
-
-def _score(cap: Capture, span: Span) -> _Scored:
-    base, found, digests = cap.partition_.base, [], []
-    for chunk in span.chunks():
-        digests.append(digest(chunk.X, chunk.Y))
-        m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
-        check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
-        # random numbers that no other log uses, on any machine
-        prediction = cap.predict(chunk.X, cap.fit_stream("extend", digests[-1]))
-        found.append((cap.scores(prediction, chunk.Y), base.groups(chunk.X, m), m))
-    R, group, m = (np.concatenate(column) for column in zip(*found))
-    return _Scored(R, group, m, digests)
+def _score(cap: Capture, _: Span, chunk: Chunk) -> tuple[Floats, Ints, Ints, list[str]]:
+    """Score, group and stratum of each transition of a chunk, and its digest."""
+    m, name = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on"), digest(chunk.X, chunk.Y)
+    check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
+    # random numbers that no other log uses, on any machine
+    prediction = cap.predict(chunk.X, cap.fit_stream("extend", name))
+    return cap.scores(prediction, chunk.Y), cap.partition_.base.groups(chunk.X, m), m, [name]
 
 
 def _scores_of(cap: Capture) -> Scores:

@@ -18,6 +18,7 @@ from capture_cp.base.checks import (
     failure_rate,
     feasible,
     finite_array,
+    whole_number,
 )
 from capture_cp.base.files import Pathlike
 from capture_cp.base.params import Params
@@ -33,9 +34,7 @@ from capture_cp.capture.artifact import (
     write,
 )
 from capture_cp.capture.preflight import (
-    check_parts,
-    check_same_strata,
-    warn_of_few_episodes,
+    warn_of_few_runs,
     warn_of_small_groups,
     warn_of_unseen_groups,
 )
@@ -44,7 +43,7 @@ from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.groups import Groups, Tree
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import NearestParticles, Score
-from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
 
 MOST_ASKED = 64  # number of failure rates whose thresholds are cached
 
@@ -79,6 +78,7 @@ class Fitted(Params, ABC):
     #: Whether the model predicts the whole state; otherwise only the configuration.
     predicts_state: ClassVar[bool]
     _kind: ClassVar[str]
+    _run: ClassVar[str]
     _fit_call: ClassVar[str]
     _format: ClassVar[str]
 
@@ -136,11 +136,30 @@ class Fitted(Params, ABC):
             raise CaptureError(
                 f"this {self._kind} is not calibrated yet; call {self._fit_call} or {self._kind}.load(...) first."
             )
-        check_same_strata(self.strata, len(self.partition_.roots) // len(self.steps_))
+        names, fitted = self.strata.names, len(self.partition_.roots) // len(self.steps_)
+        if len(names) != fitted:
+            raise CaptureError(
+                f"there are {len(names)} strata ({', '.join(map(str, names[:5]))}), but the calibration was fitted with "
+                f"{fitted}; strata must not be replaced after fitting, so fit again."
+            )
 
     def check_parts(self, dims: int) -> None:
         """Raise an error if model, strata, score or groups do not fit each other or configurations of `dims` numbers."""
-        check_parts(self.model_, self.strata, self.score_, self.groups_, self.n_particles, self.seed, dims)
+        model, score, groups, strata = self.model_, self.score_, self.groups_, self.strata
+        whole_number("n_particles", self.n_particles, 1)
+        whole_number("seed", self.seed, 0)
+        if not callable(model):
+            raise CaptureError(f"the model is a {type(model).__name__}; expected a callable model(X, n_particles, rng).")
+        if not isinstance(score, Score):
+            raise CaptureError(f"the score is {score!r}; expected a Score such as NearestParticles(k=8).")
+        if not isinstance(groups, Groups):
+            raise CaptureError(f"the groups are {groups!r}; expected Groups such as Tree() or OneGroup().")
+        if not isinstance(strata, Strata):
+            raise CaptureError(f"the strata are a {type(strata).__name__}; expected an object with names and index(Y).")
+        grid = strata.grid if isinstance(strata, GriddedStrata) else None
+        if grid is not None and grid.dims != dims:
+            raise CaptureError(f"Y has {dims} columns, but the grid of the strata has {grid.dims} axes; they must agree.")
+        score.check(self.n_particles, dims, grid)
 
     def index(self, Y: Floats) -> Ints:
         """Stratum of each configuration Y (n, dc), -1 where infeasible: (n,)."""
@@ -277,8 +296,7 @@ class Fitted(Params, ABC):
         self.check_fitted()
         return checksum("", self.partition_.arrays() | self._score_arrays())
 
-    # -- implemented by subclasses
-    # -------------------------------------------------------------------------------------------------
+    # -- implemented by subclasses ------------------------------------------------------------------------------------
 
     @abstractmethod
     def _read_thresholds(self, alpha: float, simultaneous: bool, confidence: float | None) -> Floats:
@@ -301,10 +319,10 @@ class Fitted(Params, ABC):
     def _loaded(cls, header: dict[str, Any], arrays: Arrays, model: Any, strata: Strata, parts: dict[str, Any]) -> Self:
         """The calibration from a file's checked header and arrays; `parts` are constructor arguments."""
 
-    def _keep(
-        self, partition: Partition, calibration: Any, steps: tuple[int, ...], n_outputs: int, data: dict[str, Any]
+    def keep(
+        self, partition: Partition, calibration: Any, n_outputs: int, data: dict[str, Any], steps: tuple[int, ...] = (1,)
     ) -> Self:
-        """Store a finished calibration; `data` describes the data it came from."""
+        """Store a finished calibration of configurations of `n_outputs` numbers; `data` describes the data it came from."""
         self.partition_, self.calibration_, self.data_ = partition, calibration, data
         self.steps_, self.n_outputs_ = steps, n_outputs
         self._asked: dict[tuple[float, bool, float | None], Floats] = {}
@@ -317,7 +335,7 @@ class Fitted(Params, ABC):
     def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
         """Warn about groups that are too small for a finite threshold."""
         if simultaneous:
-            return self._warn_of_few_episodes(q, alpha, confidence)
+            return self._warn_of_few_runs(q, alpha, confidence)
         own, sizes = self.partition_.in_use, self.calibration_.counted(confidence)
         small = {j: (self.describe_group(j), int(sizes[j])) for j in own[np.isinf(q[own])].tolist()}
         small = {j: group for j, group in small.items() if group != (self._expected_empty, 0)}
@@ -327,15 +345,14 @@ class Fitted(Params, ABC):
         """Warn about these groups, by description and size."""
         warn_of_small_groups(small, alpha, confidence, leaves=any(map(self.partition_.has_splits, small)))
 
-    def _warn_of_few_episodes(self, q: Floats, alpha: float, confidence: float | None) -> None:
-        """Warn about infinite thresholds for all steps of an episode: all of them, or those of unseen groups."""
+    def _warn_of_few_runs(self, q: Floats, alpha: float, confidence: float | None) -> None:
+        """Warn about infinite thresholds for all steps of a run at once: all of them, or those of unseen groups."""
         infinite, seen = [j for j in self.partition_.in_use if np.isinf(q[j])], self.calibration_.seen_together
         if seen[infinite].any():
-            warn_of_few_episodes(self.calibration_.n_together, alpha, confidence)
-            return
+            return warn_of_few_runs(self._run, self.calibration_.n_together, alpha, confidence)
         unseen = [name for name in map(self.describe_group, infinite) if name != self._expected_empty]
         if unseen:
-            warn_of_unseen_groups(unseen, "episode")
+            warn_of_unseen_groups(self._run, unseen)
 
     @property
     def _expected_empty(self) -> str | None:

@@ -16,7 +16,7 @@ from capture_cp.capture.artifact import HORIZON_FORMAT
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon_particles import Cloud, count_cells, propagate, within
 from capture_cp.capture.horizon_scores import HorizonScores, groups_of_steps, roles, split_by_step
-from capture_cp.capture.preflight import check_unseen, checked_scores, warn_of_small_groups, warn_of_unseen_groups
+from capture_cp.capture.preflight import check_unseen, checked_scores
 from capture_cp.capture.region import Region
 from capture_cp.capture.saved_arrays import Arrays, checked_data, checked_horizon_scores, checked_partition, checked_size
 from capture_cp.conformal.coverage import HorizonCoverage, horizon_coverage
@@ -52,7 +52,7 @@ class HorizonCapture(Fitted):
     n_states_: int
 
     predicts_state = True
-    _kind, _fit_call, _format = "HorizonCapture", "fit(rollouts)", HORIZON_FORMAT
+    _kind, _run, _fit_call, _format = "HorizonCapture", "rollout", "fit(rollouts)", HORIZON_FORMAT
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class HorizonCapture(Fitted):
         calibration = HorizonScores(R, groups, episodes, role, partition.n_groups)
         data = {"rollouts": len(rollouts), "sha256": digest(rollouts.starts, rollouts.actions, rollouts.configurations)}
         self.n_states_ = n_states
-        return self._keep(partition, calibration, chosen, dims, data)
+        return self.keep(partition, calibration, dims, data, chosen)
 
     # -- online -------------------------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class HorizonCapture(Fitted):
         """The same calibration for its first calibrated step only."""
         self.check_fitted()
         view = copy(self)
-        return view._keep(self.partition_at(0), self.calibration_, self.steps_[:1], self.n_outputs_, self.data_)
+        return view.keep(self.partition_at(0), self.calibration_, self.n_outputs_, self.data_, self.steps_[:1])
 
     # -- used by other modules ---------------------------------------------------------------------------------------
 
@@ -284,15 +284,6 @@ class HorizonCapture(Fitted):
     def _root_names(self) -> Sequence[str]:
         return [f"{name} at step {h}" for h in self.steps_ for name in self.strata.names]
 
-    def _warn_of_few(self, q: Floats, alpha: float, simultaneous: bool, confidence: float | None) -> None:
-        if not simultaneous:
-            return super()._warn_of_few(q, alpha, simultaneous, confidence)
-        small = [j for j in self.partition_.in_use if np.isinf(q[j])]
-        if self.calibration_.seen_together[small].any():
-            warn_of_small_groups({0: ("all steps at once", self.calibration_.n_together)}, alpha, confidence)
-        elif small:
-            warn_of_unseen_groups([self.describe_group(j) for j in small])
-
     def _check_axes(self, n_states: int, dims: int) -> None:
         if self.score_.ambient:
             raise CaptureError(f"{self.score_!r} has no particles to propagate; use NearestParticles or ParticleBox.")
@@ -324,7 +315,7 @@ class HorizonCapture(Fitted):
         n_groups = whole_number("n_groups", header["n_groups"], 1)
         partition = checked_partition(arrays, cap.n_states_ + n_actions, len(steps) * len(strata.names), n_groups)
         scores = checked_horizon_scores(arrays, len(steps), n_groups)
-        return cap._keep(partition, scores, steps, n_outputs, checked_data(header["data"]))
+        return cap.keep(partition, scores, n_outputs, checked_data(header["data"]), steps)
 
 
 def _chosen_steps(steps: Sequence[int] | None, horizon: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -78,27 +79,24 @@ def coverage_of_log(
     sizes = len(cap.strata.names), cap.partition_.n_groups
     inside, (m, groups) = np.empty(n, dtype=bool), (np.empty(n, dtype=smallest_type(size)) for size in sizes)
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
-    for tested in run(partial(_test, cap, alpha, confidence, rng), part.spans()):
-        rows = slice(at, at := at + len(tested.inside))
-        inside[rows], m[rows], groups[rows] = tested
+    for found in run(partial(in_columns, partial(_test, cap, alpha, confidence, rng)), part.spans()):
+        rows = slice(at, at := at + len(found[0]))
+        inside[rows], m[rows], groups[rows] = found
     return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
 
 
-class _Tested(NamedTuple):
-    inside: Bools  # (n,)
-    m: SmallInts  # (n,)
-    groups: SmallInts  # (n,)
+def in_columns(work: Callable[[Span, Chunk], Sequence[Any]], span: Span) -> tuple[Any, ...]:
+    """What `work` returns for each chunk of a span, several arrays (n, ...), each joined over the chunks."""
+    return tuple(map(np.concatenate, zip(*(work(span, chunk) for chunk in span.chunks()))))
 
 
-def _test(cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span) -> _Tested:
-    found = [_test_chunk(cap, alpha, confidence, rng, chunk) for chunk in span.chunks()]
-    return _Tested(*map(np.concatenate, zip(*found)))
-
-
-def _test_chunk(cap: Capture, alpha: float, confidence: float | None, rng: int, chunk: Chunk) -> _Tested:
+def _test(
+    cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span, chunk: Chunk
+) -> tuple[Bools, SmallInts, SmallInts]:
+    """Whether each outcome of a chunk was in its region, with its stratum and group."""
     m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
     inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, labels=m, rng=rng_of_chunk(rng, chunk.number))
-    return _Tested(inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32))
+    return inside, m.astype(np.int32), cap.partition_.grown.groups(chunk.X, m).astype(np.int32)
 
 
 class _Scored(NamedTuple):
@@ -111,13 +109,6 @@ class _Scored(NamedTuple):
     digests: list[str]  # of the chunks
 
 
-class _OfSpan(NamedTuple):
-    R: Floats
-    m: SmallInts
-    wanted: Floats
-    digests: list[str]
-
-
 def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any]) -> _Scored:
     """Scores, strata and digests of all rows, and the inputs of some."""
     n, at = len(part), 0
@@ -126,30 +117,25 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     R, m = np.empty(n), np.empty(n, dtype=smallest_type(len(cap.strata.names)))
     growing = np.empty((n - int(np.count_nonzero(held_out)), len(part.log.X_names)))
     remembered, digests, grown = [], [], 0
-    for found in run(partial(_score, cap), part.spans(wanted)):
-        rows = slice(at, at := at + len(found.R))
-        R[rows], m[rows] = found.R, found.m
+    for scores, strata, inputs, digest_of_each in run(partial(in_columns, partial(_score, cap)), part.spans(wanted)):
+        rows = slice(at, at := at + len(scores))
+        R[rows], m[rows] = scores, strata
         there = rows.start + np.flatnonzero(wanted[rows])
         grows = np.flatnonzero(~held_out[there])
-        np.take(found.wanted, grows, axis=0, out=growing[grown : (grown := grown + len(grows))], mode="clip")
+        np.take(inputs, grows, axis=0, out=growing[grown : (grown := grown + len(grows))], mode="clip")
         here = sampled[slice(*np.searchsorted(sampled, (rows.start, rows.stop)))]
-        remembered.append(found.wanted[np.searchsorted(there, here)])
-        digests += found.digests
+        remembered.append(inputs[np.searchsorted(there, here)])
+        digests += digest_of_each.tolist()
     return _Scored(R, m, growing, np.concatenate(remembered), digests)
 
 
-def _score(cap: Capture, span: Span) -> _OfSpan:
-    """Scores of the transitions of a span, each chunk with its own random numbers."""
-    R, m, wanted, digests = zip(*(_score_chunk(cap, span, chunk) for chunk in span.chunks()))
-    return _OfSpan(np.concatenate(R), np.concatenate(m), np.concatenate(wanted), list(digests))
-
-
-def _score_chunk(cap: Capture, span: Span, chunk: Chunk) -> tuple[Floats, SmallInts, Floats, str]:
+def _score(cap: Capture, span: Span, chunk: Chunk) -> tuple[Floats, SmallInts, Floats, list[str]]:
+    """Scores and strata of the transitions of a chunk, from its own random numbers; some of its inputs, and its digest."""
     m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on").astype(np.int32)
     check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
     cap.groups_.check_inputs(chunk.X)
     R = cap.chunk_scores(chunk.X, chunk.Y, chunk.number)
-    return R, m, rows_where(span.wanted_of(chunk), chunk.X), digest(chunk.X, chunk.Y)
+    return R, m, rows_where(span.wanted_of(chunk), chunk.X), [digest(chunk.X, chunk.Y)]
 
 
 def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | None, rng: np.random.Generator) -> Partition:
@@ -171,7 +157,7 @@ def _groups(partition: Partition, part: LogPart, held_out: Bools, m: Labels, run
     if (partition.nodes["feature"] < 0).all():
         groups[:] = partition.nodes["group"][partition.roots][m[held_out]]
         return groups
-    tasks, at = [_Labelled(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)], 0
+    tasks, at = [(span, m[span.first : span.first + len(span)]) for span in part.spans(held_out)], 0
     for found in run(partial(_group, partition), tasks):
         groups[at : (at := at + len(found))] = found
     return groups
@@ -187,17 +173,12 @@ def _kept(R: Floats, held_out: Bools) -> Floats:
     return R[:at]
 
 
-class _Labelled(NamedTuple):
-    span: Span
-    m: Labels
-
-
-def _group(partition: Partition, labelled: _Labelled) -> SmallInts:
-    return np.concatenate([_group_chunk(partition, labelled, chunk) for chunk in labelled.span.chunks()])
-
-
-def _group_chunk(partition: Partition, labelled: _Labelled, chunk: Chunk) -> SmallInts:
-    span = labelled.span
-    wanted, first = span.wanted_of(chunk), chunk.first - span.first
-    m = labelled.m[first : first + len(chunk.X)]
-    return partition.groups(rows_where(wanted, chunk.X), m[wanted].astype(np.int64)).astype(np.int32)
+def _group(partition: Partition, labelled: tuple[Span, Labels]) -> SmallInts:
+    """Group of each wanted row of a span, whose rows have these strata (n,)."""
+    span, labels = labelled
+    found = []
+    for chunk in span.chunks():
+        wanted, first = span.wanted_of(chunk), chunk.first - span.first
+        m = labels[first : first + len(chunk.X)][wanted].astype(np.int64)
+        found.append(partition.groups(rows_where(wanted, chunk.X), m).astype(np.int32))
+    return np.concatenate(found)

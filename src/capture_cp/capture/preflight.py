@@ -1,4 +1,4 @@
-"""Checks before fitting: whether the parts fit together, and whether the model behaves as required."""
+"""Checks before fitting, of the model and of its scores, and warnings about what a calibration lacks."""
 
 from __future__ import annotations
 
@@ -11,32 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, finite_array, whole_number
-from capture_cp.conformal.groups import Groups
+from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, finite_array
 from capture_cp.conformal.quantile import size_needed
 from capture_cp.conformal.scores import Score
-from capture_cp.spaces.strata import GriddedStrata, Strata
 
 DEEPEST, WIDEST = 5, 100  # limits of the search through a model for its training data
 MOST_CONTINUED = 0.5  # fraction of transitions that may begin where a training transition ended
-
-
-def check_parts(model: Any, strata: Any, score: Any, groups: Any, n_particles: Any, seed: Any, dims: int) -> None:
-    """Raise an error if parts have the wrong type, or do not fit each other or configurations of `dims` numbers."""
-    whole_number("n_particles", n_particles, 1)
-    whole_number("seed", seed, 0)
-    if not callable(model):
-        raise CaptureError(f"the model is a {type(model).__name__}; expected a callable model(X, n_particles, rng).")
-    if not isinstance(score, Score):
-        raise CaptureError(f"the score is {score!r}; expected a Score such as NearestParticles(k=8).")
-    if not isinstance(groups, Groups):
-        raise CaptureError(f"the groups are {groups!r}; expected Groups such as Tree() or OneGroup().")
-    if not isinstance(strata, Strata):
-        raise CaptureError(f"the strata are a {type(strata).__name__}; expected an object with names and index(Y).")
-    grid = strata.grid if isinstance(strata, GriddedStrata) else None
-    if grid is not None and grid.dims != dims:
-        raise CaptureError(f"Y has {dims} columns, but the grid of the strata has {grid.dims} axes; they must agree.")
-    score.check(n_particles, dims, grid)
 
 
 def check_model(model: Any, score: Score, X: Floats, n_particles: int, dims: int, deterministic: bool) -> None:
@@ -57,15 +37,6 @@ def check_model(model: Any, score: Score, X: Floats, n_particles: int, dims: int
         raise CaptureError(
             "the model returned the same particles for two different random generators; draw its noise from the rng "
             "argument, or pass deterministic_model=True if it is meant to have no noise."
-        )
-
-
-def check_same_strata(strata: Strata, fitted: int) -> None:
-    """Raise an error if the strata were replaced after fitting by a different number of strata."""
-    if len(strata.names) != fitted:
-        raise CaptureError(
-            f"there are {len(strata.names)} strata ({', '.join(map(str, strata.names[:5]))}), but the calibration was "
-            f"fitted with {fitted}; strata must not be replaced after fitting, so fit again."
         )
 
 
@@ -161,26 +132,20 @@ def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:
     return (episodes,)
 
 
-def warn_of_few_episodes(compared: int, alpha: float, confidence: float | None) -> None:
-    """Warn that too few episodes were `compared` for a finite region for all steps of an episode at once."""
-    needed = size_needed(alpha, confidence)
-    warnings.warn(
-        f"too few calibration episodes for all steps of an episode at once at alpha = {alpha:g}: {compared} are compared, "
-        f"{needed} are needed, and as many for the scales. All thresholds are infinite, so a region includes every stratum; "
-        "collect more episodes, raise alpha, or use fewer for the groups (partition_share).",
-        CaptureWarning,
-        stacklevel=callers_level(),
+def warn_of_few_runs(run: str, compared: int, alpha: float, confidence: float | None) -> None:
+    """Warn that too few runs (rollouts or episodes) were `compared` for a finite region for all steps of a run at once."""
+    _warn(
+        f"too few calibration {run}s for all steps of one {run} at once at alpha = {alpha:g}: {compared} are compared, "
+        f"{size_needed(alpha, confidence)} are needed, and as many for the scales. All thresholds are infinite, so a region "
+        f"includes every stratum; collect more {run}s, raise alpha, or use fewer for the groups (partition_share)."
     )
 
 
-def warn_of_unseen_groups(groups: Sequence[str], run: str = "rollout") -> None:
+def warn_of_unseen_groups(run: str, groups: Sequence[str]) -> None:
     """Warn about groups that no calibration `run` (a rollout or an episode) has visited."""
-    shown = ", ".join(groups[:4]) + (f", and {len(groups) - 4} more" if len(groups) > 4 else "")
-    warnings.warn(
-        f"no calibration {run} that sets thresholds has visited: {shown}. Their thresholds are infinite, so a region "
-        f"includes the whole stratum there; collect {run}s that go there.",
-        CaptureWarning,
-        stacklevel=callers_level(),
+    _warn(
+        f"no calibration {run} that sets thresholds has visited: {_first(groups, '')}. Their thresholds are infinite, so a "
+        f"region includes the whole stratum there; collect {run}s that go there."
     )
 
 
@@ -193,19 +158,11 @@ def warn_of_small_groups(
     """
     if not sizes:
         return
-    shown = ", ".join(f"group {j} ({name}) has {size}" for j, (name, size) in list(sizes.items())[:4])
-    more = f", and {len(sizes) - 4} more groups" if len(sizes) > 4 else ""
-    needed = size_needed(alpha, confidence)
-    remedy = (
-        "collect more transitions there, raise alpha, or make leaves larger (min_leaf)"
-        if leaves
-        else ("collect more transitions there, or raise alpha")
-    )
-    warnings.warn(
-        f"too few calibration points for alpha = {alpha:g}: {shown}{more}; {needed} are needed. Their thresholds are "
-        f"infinite, so a region includes the whole stratum there; {remedy}.",
-        CaptureWarning,
-        stacklevel=callers_level(),
+    shown = _first([f"group {j} ({name}) has {size}" for j, (name, size) in sizes.items()])
+    remedy = ", raise alpha, or make leaves larger (min_leaf)" if leaves else ", or raise alpha"
+    _warn(
+        f"too few calibration points for alpha = {alpha:g}: {shown}; {size_needed(alpha, confidence)} are needed. Their "
+        f"thresholds are infinite, so a region includes the whole stratum there; collect more transitions there{remedy}."
     )
 
 
@@ -213,23 +170,23 @@ def warn_of_light_groups(groups: Mapping[int, tuple[str, float, float]], alpha: 
     """Warn about groups with too little weight for finite thresholds: description, effective size, weight / largest."""
     if not groups:
         return
-    shown = ", ".join(
-        f"group {j} ({name}) has an effective size of {size:.1f} and a total weight of {times:.1f} times the largest ratio"
-        for j, (name, size, times) in list(groups.items())[:4]
-    )
-    more = f", and {len(groups) - 4} more groups" if len(groups) > 4 else ""
-    warnings.warn(
-        f"too few calibration points for alpha = {alpha:g}, by their weights: {shown}{more}; both must be "
+    described = "group {} ({}) has an effective size of {:.1f} and a total weight of {:.1f} times the largest ratio"
+    shown = _first([described.format(j, *group) for j, group in groups.items()])
+    _warn(
+        f"too few calibration points for alpha = {alpha:g}, by their weights: {shown}; both must be "
         f"at least {size_needed(alpha)}. Their thresholds are infinite, so a region includes the whole stratum there; "
-        "collect transitions where new inputs will be, raise alpha, or pass a smaller `largest` if that is also a bound.",
-        CaptureWarning,
-        stacklevel=callers_level(),
+        "collect transitions where new inputs will be, raise alpha, or pass a smaller `largest` if that is also a bound."
     )
 
 
-def callers_level() -> int:
-    """Stack level of the user's code, counted from the function that warns."""
-    frame, level = sys._getframe(1), 1
+def _first(items: Sequence[str], what: str = " groups") -> str:
+    """The first four items, and how many more there are."""
+    return ", ".join(items[:4]) + (f", and {len(items) - 4} more{what}" if len(items) > 4 else "")
+
+
+def _warn(message: str) -> None:
+    """Warn at the line of the user's code that led here."""
+    frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("capture_cp.", "capture_lab.")):
         frame, level = frame.f_back, level + 1
-    return level
+    warnings.warn(message, CaptureWarning, stacklevel=level)

@@ -13,7 +13,6 @@ from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, number_of, uniform_sample
 from capture_cp.capture.region_members import POINTS, extract_of, finite_box
 from capture_cp.capture.region_search import (
-    checked_direction,
     metric_of,
     nearest,
     searched_distance,
@@ -156,7 +155,9 @@ class Region:
         `project`, are pulled in the direction as far as they stay in the region. Angles are unwrapped to within half a
         turn of the particles' mean direction.
         """
-        wanted = checked_direction(direction, self.dims)
+        wanted = finite_array("direction", direction, (self.dims,), "(dc,): one number per axis")
+        if not wanted.any():
+            raise CaptureError("direction is zero; expected a non-zero vector, such as (1, 0).")
         if not has_grid(self.strata):
             return searched_support(self, wanted, self.sample(whole_number("n", n, 1), rng))
         if len(self.cells()) == 0:

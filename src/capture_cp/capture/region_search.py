@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
+from capture_cp.base.checks import Floats, Ints, finite_array
 from capture_cp.capture.region_draws import Searchable
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
@@ -81,14 +81,6 @@ def searched_support(region: Searchable, direction: Floats, sample: Floats) -> f
     starts = np.concatenate([sample[best], _particles_inside(region)])
     starts = np.concatenate([starts, *(moved[region.contains(moved)] for moved in _moved_onto(region, starts))])
     return float((unwrapped(region, _pulled(region, starts, starts + uphill)) @ direction).max())
-
-
-def checked_direction(direction: Any, dims: int) -> Floats:
-    """A direction (dc,) that is not zero."""
-    array = finite_array("direction", direction, (dims,), "(dc,): one number per axis")
-    if not array.any():
-        raise CaptureError("direction is zero; expected a non-zero vector, such as (1, 0).")
-    return array
 
 
 def _particles_inside(region: Searchable) -> Floats:

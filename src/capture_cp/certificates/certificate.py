@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from capture_cp.base.checks import CaptureError, probability, shortened
@@ -140,8 +139,11 @@ class Certificate:
     def load(cls, path: Pathlike) -> Certificate:
         """Read a certificate; a damaged or altered file raises an error."""
         file = existing_file(path, "certificate")
-        content = read_certificate(path)
-        if content is None:
+        try:
+            content = json.loads(file.read_bytes()) if file.stat().st_size <= LARGEST else None
+        except (OSError, ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise CaptureError(
                 f"{file} is not a capture-cp certificate; expected a file written by Certificate.save or capture certify."
             )
@@ -182,18 +184,6 @@ class Certificate:
             if risk.delta is None:
                 raise ValueError("a risk without delta")
         checked_counts(self.successes, self.episodes)
-
-
-def read_certificate(path: Pathlike) -> dict[str, Any] | None:
-    """The content of a file marked as a certificate; None for any other file."""
-    file = Path(path)
-    try:
-        if file.stat().st_size > LARGEST:
-            return None
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) and content.get("format") == FORMAT else None
 
 
 def _digest(content: Mapping[str, Any]) -> str:

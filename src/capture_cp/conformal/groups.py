@@ -14,7 +14,7 @@ from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
 from capture_cp.conformal.episodes import shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
-from capture_cp.conformal.partition import Partition, leaves
+from capture_cp.conformal.partition import Partition, joined, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.together import numbered_at_random
 from capture_cp.conformal.weighted import Ratios, WeightedScores
@@ -230,11 +230,11 @@ class Tree(Groups):
         rows = np.arange(len(growing.R))
         if not self.per_stratum:
             features = self._stratum_features(growing)
-            nodes, roots = _join([self._grow(growing, rows, features, rng)])
+            nodes, roots = joined([self._grow(growing, rows, features, rng)])
             return Partition(nodes, np.repeat(roots, growing.n_strata), features, growing.X.shape[1])
         pooled = self._pools(growing, others)
         of_row, (firsts, tree) = pooled.first[growing.m], np.unique(pooled.first, return_inverse=True)
-        nodes, roots = _join([self._grow(growing, rows[of_row == first], None, rng) for first in firsts])
+        nodes, roots = joined([self._grow(growing, rows[of_row == first], None, rng) for first in firsts])
         rare = None if self.min_stratum is None else pooled.rare
         return _plain(nodes, roots[tree], growing, rare)
 
@@ -306,21 +306,15 @@ class Tree(Groups):
             raise CaptureError(
                 f"partition_share is {self.partition_share!r}; expected a number between 0 and 1, such as 0.7."
             )
-        whole_number("min_leaf", self.min_leaf, 1)
-        if self.max_leaves is not None:
-            whole_number("max_leaves", self.max_leaves, 1)
-        if self.max_depth is not None:
-            whole_number("max_depth", self.max_depth, 1)
-        if self.max_growing is not None:
-            whole_number("max_growing", self.max_growing, 1)
+        for name in ("min_leaf", "max_leaves", "max_depth", "max_growing", "min_stratum"):
+            if name == "min_leaf" or getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), 1)
         known_name("stratum_input", self.stratum_input, get_args(StratumInput))
-        if self.min_stratum is not None:
-            whole_number("min_stratum", self.min_stratum, 1)
-            if not self.per_stratum:
-                raise CaptureError(
-                    "min_stratum merges strata with one tree each, but with per_stratum=False a single tree shares leaves "
-                    "between strata by itself; set only one of the two."
-                )
+        if self.min_stratum is not None and not self.per_stratum:
+            raise CaptureError(
+                "min_stratum merges strata with one tree each, but with per_stratum=False a single tree shares leaves "
+                "between strata by itself; set only one of the two."
+            )
 
 
 def _plain(
@@ -339,18 +333,3 @@ def _tree_nodes(cart: Any) -> npt.NDArray[Any]:
     nodes["left"], nodes["right"] = tree.children_left, tree.children_right
     nodes["group"] = np.where(leaf, np.cumsum(leaf) - 1, -1)
     return nodes
-
-
-def _join(trees: list[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
-    """All trees in one node array, with node and group numbers shifted, and the root of each."""
-    roots, parts, node, group = [], [], 0, 0
-    for tree in trees:
-        part = tree.copy()
-        inner = part["feature"] >= 0
-        part["left"][inner] += node
-        part["right"][inner] += node
-        part["group"][~inner] += group
-        roots.append(node)
-        parts.append(part)
-        node, group = node + len(part), group + int((~inner).sum())
-    return np.concatenate(parts), np.array(roots, dtype=np.int32)

@@ -84,13 +84,17 @@ class Partition:
         """The same partition with a new, separate group for each of these strata; see `grown`."""
         if len(strata) == 0:
             return self
-        roots = self.roots.copy()
-        roots[strata] = len(self.nodes) + np.arange(len(strata))
-        nodes = np.concatenate([self.nodes, leaves(len(strata), self.n_groups)])
+        nodes, roots = self._apart(strata)
         shared = self._sharing(strata)
         # for a stratum that did not share its groups, the guarantee refers to its new group
         grown = np.where(np.isin(np.arange(len(roots)), shared), self.roots, roots) if len(shared) else None
         return replace(self, nodes=nodes, roots=roots, grown_roots=grown)._compact()
+
+    def _apart(self, strata: Ints) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+        """Nodes and roots with a new leaf and group for each of these strata; other groups keep their numbers."""
+        roots = self.roots.copy()
+        roots[strata] = len(self.nodes) + np.arange(len(strata))
+        return np.concatenate([self.nodes, leaves(len(strata), self.n_groups)]), roots
 
     @property
     def base(self) -> Partition:
@@ -117,9 +121,7 @@ class Partition:
         shared = base._sharing(np.flatnonzero(~opened))
         if len(shared) == 0:
             return base
-        roots = base.roots.copy()
-        roots[shared] = len(base.nodes) + np.arange(len(shared))
-        nodes = np.concatenate([base.nodes, leaves(len(shared), base.n_groups)])
+        nodes, roots = base._apart(shared)
         return replace(base, nodes=nodes, roots=roots, grown_roots=base.roots)
 
     def same_groups(self, other: Partition) -> bool:
@@ -262,20 +264,29 @@ def _interval(name: str, low: float, high: float) -> str:
 
 def stacked(parts: Sequence[Partition]) -> Partition:
     """Several partitions of the same M strata and inputs side by side; the strata of part s are numbered from s * M."""
-    nodes, roots, grown, node, group = [], [], [], 0, 0
-    for part in parts:
-        moved = part.nodes.copy()
-        inner = moved["feature"] >= 0
-        moved["left"][inner] += node
-        moved["right"][inner] += node
-        moved["group"][~inner] += group
-        nodes.append(moved)
-        roots.append(part.roots + np.int32(node))
-        grown.append(part.grown.roots + np.int32(node))
-        node, group = node + len(moved), group + part.n_groups
+    nodes, firsts = joined([part.nodes for part in parts])
+    roots, grown = (
+        np.concatenate([one.roots + first for one, first in zip(several, firsts)])
+        for several in (parts, [part.grown for part in parts])
+    )
     features, flags = np.concatenate([part.stratum_features for part in parts]), [part.rare for part in parts]
     rare = None if any(flag is None for flag in flags) else np.concatenate([flag for flag in flags if flag is not None])
-    return Partition(np.concatenate(nodes), np.concatenate(roots), features, parts[0].n_inputs, np.concatenate(grown), rare)
+    return Partition(nodes, roots, features, parts[0].n_inputs, grown, rare)
+
+
+def joined(trees: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """All trees in one node array, with node and group numbers shifted, and the first node of each."""
+    firsts, parts, node, group = [], [], 0, 0
+    for tree in trees:
+        part = tree.copy()
+        inner = part["feature"] >= 0
+        part["left"][inner] += node
+        part["right"][inner] += node
+        part["group"][~inner] += group
+        firsts.append(node)
+        parts.append(part)
+        node, group = node + len(part), group + int(tree["group"].max()) + 1
+    return np.concatenate(parts), np.array(firsts, dtype=np.int32)
 
 
 def leaves(count: int, first_group: int = 0) -> npt.NDArray[Any]:

@@ -33,11 +33,27 @@ class Thresholds(Protocol):
 
 
 @dataclass(frozen=True)
-class GroupScores:
-    """Calibration scores, sorted inside each group: group j is `scores[starts[j]:starts[j + 1]]`."""
+class SortedScores:
+    """Base class of calibration scores, sorted inside each group: group j is `scores[starts[j]:starts[j + 1]]`."""
 
     scores: Floats
     starts: Ints
+
+    @staticmethod
+    def order(scores: Floats, groups: Labels, n_groups: int) -> tuple[npt.NDArray[np.intp], Ints]:
+        """The order that sorts scores (n,) by group (n,) and size, and where each group starts then."""
+        order = np.lexsort((scores, groups))
+        return order, np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+
+    @property
+    def groups(self) -> Ints:
+        """Group of each score: (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+
+@dataclass(frozen=True)
+class GroupScores(SortedScores):
+    """Scores of independent transitions, each with the same weight."""
 
     @classmethod
     def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, overwrite: bool = False) -> GroupScores:
@@ -51,11 +67,6 @@ class GroupScores:
         for a, b in pairwise(starts.tolist()):
             scores[a:b].sort()
         return cls(scores, starts)
-
-    @property
-    def groups(self) -> Ints:
-        """Group of each score: (n,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     @classmethod
     def merged(cls, parts: Sequence[GroupScores], n_groups: int, rng: np.random.Generator) -> GroupScores:
@@ -84,10 +95,10 @@ class GroupScores:
 
 
 @dataclass(frozen=True)
-class EpisodeScores:
+class EpisodeScores(SortedScores):
     """Calibration scores of whole episodes: every episode has the same weight, divided equally among its steps.
 
-    Sorted as in `GroupScores`. The steps of an episode are not independent; the episodes are. `steps` (n,) is the length of
+    The steps of an episode are not independent; the episodes are. `steps` (n,) is the length of
     the score's episode, so that one score weighs 1 / steps. `drawn` (n,) is 1 where the step was drawn at random among all
     of its episode, else 0. `episode` (n,) is the number of the score's episode: 0, 1, ... in random order. Only
     `together` needs it; it is None in files of earlier versions.
@@ -101,8 +112,6 @@ class EpisodeScores:
     alpha).
     """
 
-    scores: Floats
-    starts: Ints
     steps: Ints
     drawn: npt.NDArray[np.uint8]
     episode: Ints | None = None
@@ -121,14 +130,8 @@ class EpisodeScores:
 
         `steps` and `drawn` are as from `steps_and_drawn`, `episode` is as from `numbered_at_random`: (n,) each.
         """
-        order = np.lexsort((scores, groups))
-        starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        order, starts = cls.order(scores, groups, n_groups)
         return cls(scores[order], starts, steps[order], drawn[order], None if episode is None else episode[order])
-
-    @property
-    def groups(self) -> Ints:
-        """Group of each score: (n,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     @classmethod
     def merged(cls, parts: Sequence[EpisodeScores], n_groups: int, rng: np.random.Generator) -> EpisodeScores:

@@ -13,6 +13,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, Labels, failure_rate
 from capture_cp.conformal.quantile import as_fraction, size_needed
+from capture_cp.conformal.thresholds import SortedScores
 
 
 class Ratios(NamedTuple):
@@ -28,10 +29,10 @@ class Ratios(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WeightedScores:
+class WeightedScores(SortedScores):
     """Weighted calibration scores: rows from one distribution, a guarantee for another.
 
-    Sorted as in `GroupScores`. `weights` (n,) are the ratios of the new density to the logged one at each row's input, and
+    `weights` (n,) are the ratios of the new density to the logged one at each row's input, and
     `largest` bounds this ratio everywhere. The threshold of a group of total weight W is the smallest score q up to which
     the weights add up to (1 - alpha)(W + largest), and +inf if they never do. All sums are exact.
 
@@ -48,16 +49,13 @@ class WeightedScores:
     least 1 / alpha - 1.
     """
 
-    scores: Floats
-    starts: Ints
     weights: Floats
     largest: float
 
     @classmethod
     def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, ratios: Ratios) -> WeightedScores:
         """Collect scores (n,) by their groups (n,), with the ratios of the same rows."""
-        order = np.lexsort((scores, groups))
-        starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        order, starts = cls.order(scores, groups, n_groups)
         return cls(scores[order], starts, ratios.weights[order], ratios.largest)
 
     @cached_property

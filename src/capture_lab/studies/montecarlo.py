@@ -204,7 +204,7 @@ def region_sizes(cap: Capture, X: Floats, prediction: Any, alpha: float, rng: np
         return np.zeros((0, len(cap.strata.names) + 1), dtype=np.int64)
     if has_grid(cap.strata):
         return cap.count_cells(X, alpha, prediction=prediction)
-    q = cap.cell_thresholds(X, alpha)
+    q = cap.cell_thresholds(cap.group_thresholds(alpha), X)
     return batch_volumes(cap.score_, prediction, q, cap.strata, cap.n_outputs_, rng)
 
 

@@ -70,7 +70,7 @@ class CounterOnCuda:
     def _method(self, cap: Capture, X: Floats, first: int, prediction: Any) -> _Method:
         score = cap.score_.on("cuda")
         assert isinstance(score, OnCuda)
-        q, sized = cap.cell_thresholds(X, self.question.alpha), self.question.sized(first, len(X))
+        q, sized = cap.cell_thresholds(cap.group_thresholds(self.question.alpha), X), self.question.sized(first, len(X))
         regions, hits = score.on_device(prediction), conformal.zeros((len(X), len(self.task.strata.names)), np.int64)
         cells = None
         if sized:
