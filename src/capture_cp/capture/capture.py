@@ -24,7 +24,7 @@ from capture_cp.base.streams import Randomness, generator, rng_of_chunk
 from capture_cp.capture.artifact import FORMAT
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.preflight import check_model, check_unseen, checked_scores, warn_of_light_groups
-from capture_cp.capture.region import Region, finite_columns, with_whole_strata
+from capture_cp.capture.region import Region, cells_of, finite_columns, with_whole_strata
 from capture_cp.capture.saved_arrays import UNSOUND, Arrays, checked_data, checked_group_scores, checked_size
 from capture_cp.conformal.coverage import Coverage, coverage_of
 from capture_cp.conformal.episodes import episode_numbers
@@ -36,7 +36,7 @@ from capture_cp.conformal.thresholds import EpisodeScores, SortedScores, Thresho
 from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.cuda.device import Device, require_cuda
 from capture_cp.data.transitions import CHUNK, chunks_of, provenance, rows_to_remember
-from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of, has_grid
 
 if TYPE_CHECKING:
     from capture_cp.capture.compiled import Compiled
@@ -210,6 +210,17 @@ class Capture(Fitted):
         q = self.group_thresholds(alpha, simultaneous, confidence)[self.partition_.groups_everywhere(X)[0]]
         return Region(self.score_, prediction, q, self.strata, self.n_outputs_, float(alpha), self.ambient_)
 
+    def regions(
+        self, X: Any, alpha: float = 0.1, confidence: float | None = None, prediction: Any = None, rng: Randomness = None
+    ) -> list[Region]:
+        """Prediction regions of inputs X (n, dx), as from `region`; their cells, if there is a grid, are found together."""
+        X = self.inputs(X)
+        q = self.group_thresholds(alpha, False, confidence)[self.partition_.groups_everywhere(X)]
+        prediction, score, ambient = self.predicted(X, prediction, rng), self.score_, self.ambient_
+        cells = cells_of(score, prediction, q, self.strata, ambient) if has_grid(self.strata) else [None] * len(X)
+        rest = self.strata, self.n_outputs_, float(alpha), ambient
+        return [Region(score, prediction[i : i + 1], q[i], *rest, found) for i, found in enumerate(cells)]
+
     def contains(
         self,
         X: Any,
@@ -332,9 +343,10 @@ class Capture(Fitted):
 
     def predicted(self, X: Floats, prediction: Any, rng: Randomness, dims: int | None = None) -> Any:
         """The checked `prediction` at inputs X (n, dx), or a new one as from `predict` if it is None."""
+        score = self.score_
         if prediction is None:
-            prediction = self.score_.predict(self.model, X, self.n_particles, generator(rng))
-        return self.score_.checked(prediction, len(X), self.n_particles, self.n_outputs_ if dims is None else dims)
+            prediction = score.predict(self.model, X, self.n_particles, generator(rng))
+        return score.checked(prediction, len(X), self.n_particles, self.n_outputs_ if dims is None else dims)
 
     def check_model(self, X: Floats, dims: int) -> None:
         """Test the model at some of the inputs X (n, dx), see `preflight.check_model`."""

@@ -37,6 +37,23 @@ def with_whole_strata(q: Floats, counts: Ints, strata: GriddedStrata) -> Ints:
     return np.where(np.isinf(q), sizes, counts)
 
 
+def cells_of(score: Score, prediction: Any, thresholds: Floats, strata: Strata, ambient: bool) -> list[Ints]:
+    """The grid cells of the regions of n predictions with `thresholds` (n, M), found together: flat indices, ascending."""
+    gridded = grid_of(strata)
+    grid, labels = gridded.require_grid(), gridded.labels
+    q = np.hstack([thresholds, thresholds[:, :1] if ambient else np.full((len(thresholds), 1), -1.0)])
+    searched = finite_columns(q)
+    first, extent = grid.box(*score.box(prediction, searched.max(axis=1), grid.dims))
+    largest = extent.max(axis=0)  # boxes of equal size, so that one call tests all of them
+    wraps = np.isin(np.arange(grid.dims), grid.periodic)
+    first = np.where(wraps, first, np.minimum(first, np.array(grid.shape) - largest))
+    near = np.stack([grid.cells_in_box(corner, largest) for corner in first])
+    limits = searched[np.arange(len(q))[:, None], labels[near]]  # label -1 picks the last
+    inside = score.within(prediction, grid.centre(near.ravel()), limits.ravel()).reshape(near.shape) & (limits >= 0)
+    whole = [np.flatnonzero(row[labels]) if row.any() else near[0, :0] for row in np.isinf(q)]
+    return [np.sort(np.concatenate(parts)) for parts in zip(whole, map(np.extract, inside, near))]
+
+
 class Region:
     """A set that contains the next configuration with probability at least 1 - alpha (Algorithm 2 of the paper).
 
@@ -49,7 +66,15 @@ class Region:
     """
 
     def __init__(
-        self, score: Score, prediction: Any, thresholds: Floats, strata: Strata, dims: int, alpha: float, ambient: bool
+        self,
+        score: Score,
+        prediction: Any,
+        thresholds: Floats,
+        strata: Strata,
+        dims: int,
+        alpha: float,
+        ambient: bool,
+        cells: Ints | None = None,
     ) -> None:
         self.score = score
         self.prediction = prediction
@@ -58,6 +83,8 @@ class Region:
         self.dims = dims
         self.alpha = alpha
         self.ambient = ambient
+        if cells is not None:
+            self._cells = cells
 
     def contains(self, Y: Any) -> Bools:
         """Whether each configuration Y (m, dc) is in the region: bool (m,). A single configuration (dc,) is one row."""
@@ -242,18 +269,7 @@ class Region:
 
     @cached_property
     def _cells(self) -> Ints:
-        strata = grid_of(self.strata)
-        grid = strata.require_grid()
-        whole = np.flatnonzero(np.isinf(self.limits(strata.labels.astype(np.int64))))
-        finite = self.thresholds[np.isfinite(self.thresholds)]
-        if len(finite) == 0 or finite.max() < 0:
-            return whole
-        first, extent = grid.box(*self.score.box(self.prediction, finite.max(keepdims=True), grid.dims))
-        near = grid.cells_in_box(first[0], extent[0])
-        limits = self.limits(strata.labels[near].astype(np.int64))
-        near = near[(limits >= 0) & np.isfinite(limits)]
-        near = near[self.within(grid.centre(near), strata.labels[near].astype(np.int64))]
-        return np.sort(np.concatenate([whole, near])) if len(whole) else np.sort(near)
+        return cells_of(self.score, self.prediction, self.thresholds[None], self.strata, self.ambient)[0]
 
     @cached_property
     def angles(self) -> tuple[int, ...]:

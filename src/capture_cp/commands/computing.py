@@ -73,8 +73,10 @@ class Computing:
 
     def _runner(self, progress: Progress, folder: str, jobs: int, description: str) -> Runner[Any]:
         def run(work: Callable[[Any], Any], spans: Sequence[Any]) -> Iterator[Any]:
+            elsewhere = None if self.here else Shipped.of(work, folder)
             bar = progress.add_task(description, total=len(spans), visible=len(spans) > 1)
-            for _, result in run_parts(work if self.here else Shipped.of(work, folder), spans, jobs):
+            results = map(work, spans) if elsewhere is None else (one for _, one in run_parts(elsewhere, spans, jobs))
+            for result in results:
                 progress.advance(bar)
                 yield result
             progress.remove_task(bar)

@@ -191,7 +191,8 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     if seen.infeasible:
         refuse_infeasible(name, seen.infeasible, n, seen.outside)
     there = np.flatnonzero(wanted)
-    sample, *parts = (_transitions(log, seen, np.searchsorted(there, rows)) for rows in samples)
+    kept = _transitions(log, seen)
+    sample, *parts = [kept.rows(np.searchsorted(there, rows)) for rows in samples]
     named = dict(zip([part for part in split.names if part in most], parts))
     return Survey(seen.digests, seen.low, seen.high, sample, named, seen.marks, stride)
 
@@ -265,12 +266,11 @@ def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint
     return np.stack([(first + chosen).astype(np.uint64), found[chosen]], axis=1)
 
 
-def _transitions(log: TransitionLog, seen: _Seen, rows: Ints) -> Transitions:
-    """Some of the rows that were wanted, (n,)."""
-    X, names = seen.X.take(rows, axis=0), (log.state_names, log.action_names, log.next_names)
-    episode, ds = None if seen.episode is None else seen.episode[rows], len(log.state_names)
-    Y = seen.Y.take(rows, axis=0)
-    return Transitions(X[:, :ds], X[:, ds:], Y, *names, episode, None, log.episode_name, log.time_name)
+def _transitions(log: TransitionLog, seen: _Seen) -> Transitions:
+    """The rows that were wanted."""
+    names, ds = (log.state_names, log.action_names, log.next_names), len(log.state_names)
+    parts = seen.X[:, :ds], seen.X[:, ds:], seen.Y
+    return Transitions(*parts, *names, seen.episode, None, log.episode_name, log.time_name)
 
 
 def shared_rows(found: Survey, split: Split) -> Sequence[tuple[str, str, int, int]]:

@@ -13,7 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats, shortened
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_members import extract_of
+from capture_cp.capture.region_members import extracts_of
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.panel import Extract
 from capture_cp.report.regions import plot_pairs, regions_figure, wrapped
@@ -47,10 +47,12 @@ class Shown(NamedTuple):
 def region_figures(cap: Capture, kept: Transitions, command: Calibrate) -> tuple[list[bytes], str]:
     """Regions of a few typical inputs of each stratum, as PNG files, with a caption; none where no region can be drawn."""
     most = {1: MOST_REGIONS, 2: MOST_REGIONS, 3: MOST_ROWS}.get(cap.n_outputs_, MOST_MATRICES)
-    shown: list[Shown] = []
-    for rows in _typical(cap, kept)[:most]:
-        tried = (_shown(cap, kept, command, row) for row in rows)
-        shown += [*islice((one for one in tried if one is not None), 1)]
+    typical, gridded = _typical(cap, kept)[:most], has_grid(cap.strata)
+    if gridded:  # nothing is searched, so all are drawn
+        shown = _shown(cap, kept, command, [rows[0] for rows in typical], gridded)
+    else:
+        tried = ((one for row in rows for one in _shown(cap, kept, command, [row], gridded)) for rows in typical)
+        shown = [one for found in tried for one in islice(found, 1)]
     return (_drawn(shown, kept.next_names), _caption(cap, shown)) if shown else ([], "")
 
 
@@ -85,18 +87,23 @@ def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[in
     return list(range(len(state))) if len(state) == len(plain) else None
 
 
-def _shown(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> Shown | None:
-    seed, starts = derived_seed(command.seed, row), starts_of(kept)
-    region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
-    whole = not has_grid(region.strata) and bool(np.isinf(region.thresholds).any())
-    region = region if has_grid(region.strata) else finite_region(region)
+def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int], gridded: bool) -> list[Shown]:
+    """The regions of some rows; none where a region without a grid is too small a part of its surroundings."""
+    rows, seed = kept.rows(numbers), derived_seed(command.seed, *numbers)
+    X, Y, starts, question = rows.X, rows.Y, starts_of(rows), (command.alpha, command.confidence)
+    prediction = cap.predict(X, seed)
+    regions = cap.regions(X, *question, prediction)
+    inside = cap.contains(X, Y, *question, prediction)
+    whole, n = False, SAMPLE
     try:
-        scarce = not has_grid(region.strata) and region.acceptance(draws=DRAWS, rng=seed) < SCARCE
-        start = None if starts is None else starts[row]
-        extract = extract_of(region, SAMPLE // 5 if scarce else SAMPLE, seed, start, kept.Y[row])
+        if not gridded:
+            whole = bool(np.isinf(regions[0].thresholds).any())
+            regions = [finite_region(regions[0])]
+            n = SAMPLE // 5 if regions[0].acceptance(draws=DRAWS, rng=seed) < SCARCE else SAMPLE
+        extracts = extracts_of(regions, n, seed, starts, Y, inside)
     except CaptureError:
-        return None
-    return Shown(extract, _title(cap, kept, row), whole)
+        return []
+    return [Shown(one, title, whole) for one, title in zip(extracts, _titles(cap, rows))]
 
 
 def finite_region(region: Region) -> Region:
@@ -106,15 +113,16 @@ def finite_region(region: Region) -> Region:
     return Region(*parts)
 
 
-def _title(cap: Capture, kept: Transitions, row: int) -> str:
-    """Where a transition ended, and its action."""
-    names, lines = cap.strata.names, []
+def _titles(cap: Capture, rows: Transitions) -> list[str]:
+    """Where transitions ended, and their actions."""
+    names, lines = list(map(shortened, cap.strata.names)), [""] * len(rows)
     if len(names) > 1:
-        lines.append(f"outcome: {shortened(names[int(cap.index(kept.Y[row : row + 1])[0])])}")
-    shown = list(zip(kept.action_names, kept.action[row]))
-    if 0 < len(shown) <= MOST_ACTIONS:
-        lines.append("action: " + ", ".join(f"{shortened(name, 16)} {value:.3g}" for name, value in shown))
-    return "\n".join(map(wrapped, lines))
+        lines = [f"outcome: {names[m]}\n" for m in cap.index(rows.Y)]
+    if 0 < len(rows.action_names) <= MOST_ACTIONS:
+        known = [shortened(name, 16) for name in rows.action_names]
+        actions = [", ".join(f"{name} {value:.3g}" for name, value in zip(known, action)) for action in rows.action]
+        lines = [f"{line}action: {action}" for line, action in zip(lines, actions)]
+    return wrapped([line.removesuffix("\n") for line in lines])
 
 
 def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:

@@ -13,7 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.report.canvas import Canvas, rgb
 from capture_cp.report.draw import add_legend, draw, handles, name_things
 from capture_cp.report.panel import Dots, Extract, Image, Panel, Shape, rectangle
-from capture_cp.report.style import ACTION, PARTICLES, START, STRONG, colour_of, label, outcome_look, pyplot
+from capture_cp.report.style import ACTION, PARTICLES, START, STRONG, colour_of, labels, outcome_look, pyplot
 from capture_cp.spaces.strata import FunctionStrata, GriddedStrata, grid_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def region_panel(one: Extract, axes: Sequence[int], names: Sequence[str] = (), *
     """A region projected on one, two or three axes, with particles, start, action and outcome."""
     if names and len(names) <= max(axes):
         raise CaptureError(f"got {len(names)} names; expected one for each coordinate of a configuration.")
-    texts = dict(zip(("across", "up", "deep"), (label(names[axis]) for axis in axes))) if names else {}
+    texts = dict(zip(("across", "up", "deep"), labels(names[axis] for axis in axes))) if names else {}
 
     def at(Y: Floats) -> Floats:
         shown = np.atleast_2d(Y)[:, list(axes)]
@@ -115,7 +115,7 @@ def _intervals(one: Extract) -> dict[str, Any]:
         for number, low, high in found
         if number == m
     ]
-    return {"shapes": tuple(bars), "rows": tuple("infeasible" if m < 0 else wrapped(one.names[m], 28) for m in rows)}
+    return {"shapes": tuple(bars), "rows": tuple(wrapped(["infeasible" if m < 0 else one.names[m] for m in rows], 28))}
 
 
 def _runs(places: Floats, labels: Ints, gap: float, half: float) -> list[tuple[int, float, float]]:
@@ -198,7 +198,7 @@ def plot_pairs(one: Extract, names: Sequence[str] | None = None, axes: Sequence[
         pair = axes[column], axes[row + 1]
         low, high = limits(one, pair, square=False)
         draw(panels[row, column], region_panel(one, pair, low=low, high=high))
-        across, up = (label(names[axis]) for axis in pair)
+        across, up = labels(names[axis] for axis in pair)
         panels[row, column].set(aspect="auto", xlabel=across * (row == sides - 1), ylabel=up * (column == 0))
     place: dict[str, Any] = {"loc": "upper right"} if sides > 1 else {"loc": "lower center", "ncols": 2}
     (panels[0, -1] if sides > 1 else figure).legend(handles=handles(region_key(one)), fontsize=8, frameon=False, **place)
@@ -244,6 +244,7 @@ def _map(one: Extract, low: Floats, high: Floats) -> Image:
     return Image(Canvas(strata, low, high, MAP, square=False).ground(np.zeros(2))[1], low, high)
 
 
-def wrapped(name: str, wide: int = 40) -> str:
-    """A name in lines of a picture."""
-    return fill(label(name), wide, break_long_words=True)
+def wrapped(names: Sequence[str], wide: int = 40) -> list[str]:
+    """Names, which may have several lines, in lines of a picture."""
+    lines = [name.split("\n") for name in labels(names)]
+    return ["\n".join(fill(line, wide, break_long_words=True) for line in some) for some in lines]

@@ -68,9 +68,14 @@ def colour_of(m: int) -> str:
     return INFEASIBLE_COLOUR if m < 0 else STRATA_COLOURS[m % len(STRATA_COLOURS)]
 
 
+def labels(names: Iterable[str]) -> list[str]:
+    """Names escaped for matplotlib, so that a dollar sign does not start a formula."""
+    return [name.replace("$", r"\$") for name in map(printable, names)]
+
+
 def label(name: str) -> str:
-    """A name escaped for matplotlib, so that a dollar sign does not start a formula."""
-    return printable(name).replace("$", r"\$")
+    """One escaped name."""
+    return labels([name])[0]
 
 
 def pyplot() -> Any:
