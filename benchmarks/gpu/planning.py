@@ -38,7 +38,7 @@ def rows(
             found = fit_row(task.rows[name], task, seed)
             ready = time.perf_counter()
             numbers = [episode_seeds(seed, task.place, episode) for episode in range(episodes)]
-            runs = found.play_together(task.starts(episodes), ALPHA, numbers, [{}] * episodes)
+            runs = list(found.play(task.starts(episodes), ALPHA, numbers, "cuda"))
             row = planning_row(task.name, map_name, name, [summary(run, task) for run in runs])
             plans = sum(run.steps for run in runs)
             done = time.perf_counter()

@@ -24,7 +24,7 @@ from capture_cp.planning.episode import with_regions
 from capture_lab.studies.planning_rows import planning_row, summary
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.practice import on_episodes, played
+from capture_lab.tasks.practice import on_episodes
 from capture_lab.tasks.rows import fit_row
 
 ALPHA = 0.1
@@ -37,7 +37,8 @@ def measured(name: str, seed: int, runs: int, save: Path | None) -> list[dict[st
     acting = fitted.task
 
     def play(purpose: str, n: int) -> Any:
-        return played(fitted, [derived_seed(seed, purpose, acting.place, run) for run in range(n)], ALPHA, "cuda")
+        seeds = [derived_seed(seed, purpose, acting.place, run) for run in range(n)]
+        return list(fitted.play(acting.starts(n), ALPHA, list(zip(seeds, seeds)), "cuda", regions=False))
 
     promise = on_episodes(acting, fitted.cap, play("practice", fitted.row.practice))  # type: ignore[arg-type]
     if save is not None and seed == 0:

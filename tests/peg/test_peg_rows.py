@@ -90,7 +90,7 @@ def test_online_adaptation_widens_regions_after_misses(monkeypatch):
     monkeypatch.setattr(Peg, "closed_loop", lambda task, start: far_off)
     monkeypatch.setattr(Peg, "max_steps", 4)
     monkeypatch.setattr(FittedRow, "planner", lambda *chosen: mppi)
-    run = FittedRow(ROWS["capture-online"], TASK, cap).play(start, 0.1, (0, 0), {})
+    (run,) = FittedRow(ROWS["capture-online"], TASK, cap).play(start[None], 0.1, [(0, 0)])
     free = TASK.strata.names.index("free")
     assert not run.inside.any()
     assert (np.diff([q[free].min() for q in used]) > 0).all()

@@ -76,7 +76,7 @@ def test_rows_tables_and_recordings_of_the_box(tmp_path, monkeypatch):
 def test_every_row_of_the_box_reaches_its_goal_or_tells_why_not():
     study = PlanningStudy.of(COARSE, episodes=2, calibration=2000)
     fitted = study.fit(COARSE, "capture-online")
-    runs = [study.play(fitted, "box", "capture-online", COARSE.starts(1)[0], number) for number in range(2)]
+    runs = list(study.play(fitted, "box", "capture-online", range(2)))
     assert any(run.outcome == "success" for run in runs)
     for run in runs:
         assert (run.outcome == "success") == (np.linalg.norm(run.states[-1] - GOAL) < NEAR)
@@ -201,20 +201,15 @@ def test_episodes_played_together_are_those_played_alone(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FittedRow, "planner", lambda row, alpha, *_: lambda seed: plan(row, alpha, seed))
     monkeypatch.setattr("capture_lab.tasks.rows.run_episodes", run_episodes)
-    monkeypatch.setattr("capture_lab.studies.planning.chosen_device", lambda device: device)
-    monkeypatch.setattr("capture_lab.studies.planning.TOGETHER", 2)
+    for module in ("studies.planning", "tasks.rows"):
+        monkeypatch.setattr(f"capture_lab.{module}.chosen_device", lambda device: device)
+    monkeypatch.setattr("capture_lab.tasks.rows.TOGETHER", 2)
     together = replace(study, device="cuda", record=output_folder(tmp_path / "runs")).results(tasks, quiet())
     for key in ("outcome", "steps", "path", "landed"):
         ((first,), (second,)) = ([[run[key] for run in runs] for runs in found.values()] for found in (alone, together))
         assert first == second
     numbers = [Episode.load(file).info["episode"] for file in sorted((tmp_path / "runs").iterdir())]
     assert numbers == [0, 1, 2]
-
-
-def test_rows_that_adapt_cannot_be_played_together():
-    study = PlanningStudy.of(COARSE, episodes=1, calibration=800)
-    with pytest.raises(CaptureError, match="one by one"):
-        study.fit(COARSE, "capture-online").play_together(COARSE.starts(1), 0.1, [(0, 0)], [{}])
 
 
 # -- recordings -------------------------------------------------------------------------------------------------------
@@ -338,7 +333,7 @@ def test_places_played_apart_are_put_together_from_their_state_folder(tmp_path, 
     won = {"outcome": "success", "steps": 3, "plan_ms": [1.0], "landed": {"free": 3}, "held": {"free": 2}, "path": []}
 
     def episodes(study, _, place, name, wanted):
-        return ((n, won | {"outcome": "fell" if place == "center" else "success"}) for n in wanted)
+        return (won | {"outcome": "fell" if place == "center" else "success"} for _ in wanted)
 
     def no_gpu(device):
         if device == "cuda":
@@ -347,7 +342,8 @@ def test_places_played_apart_are_put_together_from_their_state_folder(tmp_path, 
 
     monkeypatch.setattr("capture_lab.studies.planning.chosen_device", lambda device: "cuda")
     monkeypatch.setattr(PlanningStudy, "fit", lambda *_: None)
-    monkeypatch.setattr(PlanningStudy, "_episodes", episodes)
+    monkeypatch.setattr(PlanningStudy, "play", episodes)
+    monkeypatch.setattr("capture_lab.studies.planning.summary", lambda run, task: run)
     few = {"methods": ("pcp",), "episodes": 3, "state": tmp_path, "device": "cuda"}
     for place in ("center", "top-left"):
         study = PlanningStudy.of(MarbleOptions(maps=(place,)), **few)

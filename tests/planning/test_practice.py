@@ -13,7 +13,7 @@ from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_lab.tasks.marble.task import Marble
 from capture_lab.tasks.peg.rows import ROWS as PEG_ROWS
-from capture_lab.tasks.practice import on_episodes, played, practised, ready_promise
+from capture_lab.tasks.practice import on_episodes, practised, ready_promise
 from capture_lab.tasks.rows import fit_row
 from marble.boards import board
 
@@ -36,6 +36,11 @@ def fitted(name="capture", practice=300):
     return fit_row(row, ROOM, SEED, 8, calibration=6000)
 
 
+def played(first, last):
+    """One run per seed of the fitted planner."""
+    return list(fitted().play(ROOM.starts(last - first), 0.1, [(n, n) for n in range(first, last)], regions=False))
+
+
 @cache
 def after_practice():
     return practised(fitted(), ROOM, seed=SEED)
@@ -52,14 +57,14 @@ def test_pits_are_floor_in_calibration_data_and_traps_in_closed_loop():
 
 
 def test_practice_does_not_change_what_the_planner_does():
-    before, after = (one.play(ROOM.starts(1)[0], 0.1, (1, 2), {}) for one in (fitted(), after_practice()))
+    before, after = (next(one.play(ROOM.starts(1), 0.1, [(1, 2)])) for one in (fitted(), after_practice()))
     np.testing.assert_array_equal(before.states, after.states)
     assert (before.thresholds != after.thresholds).any()
 
 
 def test_regions_hold_where_the_planner_goes():
     """The promise is for a random step of a new run, overall and by stratum: 600 runs, five standard errors."""
-    promise, runs = after_practice().promise, played(fitted(), range(10_000, 10_600))
+    promise, runs = after_practice().promise, played(10_000, 10_600)
     found = on_policy_coverage(promise, runs, ROOM.axes, 0.1, SEED)
     for row in (found.all, *found.strata):
         if row.n > 50:
@@ -79,7 +84,7 @@ def test_regions_hold_where_the_planner_goes():
     ],
 )
 def test_a_method_stays_what_it_is(name, groups):
-    row, runs = fitted(name), played(fitted(), range(5))
+    row, runs = fitted(name), played(0, 5)
     promise = on_episodes(row.task, row.cap, runs)
     assert type(promise.groups) is groups
     assert promise.score == row.cap.score

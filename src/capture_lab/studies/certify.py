@@ -28,7 +28,6 @@ from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.results import Rows, write_results
 from capture_lab.studies.study import Calibration, Jobs, OnDevice, RowsFile, Seed, StateFolder, Study, check_settings
 from capture_lab.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
-from capture_lab.tasks.practice import runs_from
 from capture_lab.tasks.rows import FittedRow, part_of
 from capture_lab.tasks.task import Advance, Task
 
@@ -137,7 +136,8 @@ class CertifyStudy(Study):
         store = PartStore(self.state, f"certify-{fitted.task.slug}", identity | {"device": device, "version": VERSION})
 
         def play(missing: list[int]) -> Iterator[tuple[int, Any]]:
-            runs = runs_from(fitted, fitted.task.random_starts(missing), missing, candidate.alpha, device, self.jobs)
+            starts, seeds = fitted.task.random_starts(missing), list(zip(missing, missing))
+            runs = fitted.play(starts, candidate.alpha, seeds, device, self.jobs, regions=False)
             return ((seed, (run.outcome, run.steps)) for seed, run in zip(missing, runs))
 
         return [(str(outcome), int(steps)) for outcome, steps in store.finished(seeds, play, advance)]

@@ -147,11 +147,11 @@ class Demo(Study):
     def _plan(self, study: PlanningStudy, task: Task, place: str, name: str) -> list[Episode]:
         """Episodes of a row of the planning study; executed steps have the regions after practice, where there are any."""
         with stage(f"Calibrating {name} for planning"):
-            fitted, starts = study.fit(task, name), task.starts(self.episodes)
+            fitted = study.fit(task, name)
             fitted = replace(fitted, promise=ready_promise(fitted, task, self.seed))
         with progress_bar() as progress:
-            numbers = progress.track(range(self.episodes), description=f"Planning with {name}")
-            return [study.play(fitted, place, name, starts[episode], episode) for episode in numbers]
+            runs = study.play(fitted, place, name, range(self.episodes))
+            return list(progress.track(runs, self.episodes, description=f"Planning with {name}"))
 
 
 def best_rival(paper: Paper, place: str) -> str:

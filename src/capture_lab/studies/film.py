@@ -40,4 +40,4 @@ def _played(view: Any) -> Episode:
     with stage(f"calibrating {view.method}"):
         fitted = study.fit(task, view.method)
     with stage("playing an episode"):
-        return study.play(fitted, view.place, view.method, fitted.task.starts(1)[0], 0)
+        return next(study.play(fitted, view.place, view.method, [0]))

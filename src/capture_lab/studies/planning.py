@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -11,13 +11,12 @@ from typing import Annotated, Any, ClassVar
 import tyro
 from rich.console import Console
 
-from capture_cp.base.checks import CaptureError, Floats, whole_number
+from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.progress import advancing, progress_bar
 from capture_cp.capture.methods import METHODS
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import chosen_device
-from capture_cp.data.parts import run_parts
 from capture_cp.planning.episode import Episode, episode_seeds
 from capture_lab.studies import study
 from capture_lab.studies.paper import Paper
@@ -25,7 +24,7 @@ from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.planning_rows import mean_table, on_policy_table, planning_row, planning_table, summary
 from capture_lab.studies.results import write_results
 from capture_lab.tasks.candidates import CandidateRow, fingerprints
-from capture_lab.tasks.practice import TOGETHER, practised
+from capture_lab.tasks.practice import practised
 from capture_lab.tasks.recorded import recorded_info
 from capture_lab.tasks.rows import FittedRow, Row, fit_row, part_of
 from capture_lab.tasks.task import PLANNER, Advance, Task
@@ -143,10 +142,13 @@ class PlanningStudy(study.Study):
             return fitted
         return practised(fitted, task, self.alpha, self.seed, chosen_device(self.device), practising)
 
-    def play(self, fitted: FittedRow, place: str, name: str, start: Floats, episode: int) -> Episode:
-        """One closed-loop run of a calibrated row from a state (ds,), and the regions of its executed steps."""
-        seeds = episode_seeds(self.seed, fitted.task.place, episode)
-        return fitted.play(start, self.alpha, seeds, self.info(fitted, place, name, episode), self.device)
+    def play(self, fitted: FittedRow, place: str, name: str, wanted: Sequence[int]) -> Iterator[Episode]:
+        """Closed-loop runs of a calibrated row by their numbers, with the regions of their executed steps."""
+        task = fitted.task
+        seeds = [episode_seeds(self.seed, task.place, episode) for episode in wanted]
+        runs = fitted.play(task.starts(self.episodes)[list(wanted)], self.alpha, seeds, self.device, self.jobs)
+        for episode, run in zip(wanted, runs):
+            yield replace(run, info=self.info(fitted, place, name, episode))
 
     # -- episodes -----------------------------------------------------------------------------------------------------
 
@@ -169,34 +171,14 @@ class PlanningStudy(study.Study):
     ) -> Iterator[tuple[int, Any]]:
         """Summaries of the episodes that are not finished yet."""
         chosen_device(self.device)  # a missing GPU is reported before the row is calibrated
-        return self._episodes(self.fit(task, name, practising), place, name, missing)
+        for episode, run in zip(missing, self.play(self.fit(task, name, practising), place, name, missing)):
+            if self.record is not None:
+                run.save(self.record / f"{task.slug}-{name}-{episode:03d}.npz")
+            yield episode, summary(run, task)
 
     def _identity(self, task: Task, name: str) -> dict[str, Any]:
         device = "cuda" if self.device == "cuda" else chosen_device(self.device)  # which have different random numbers
         return self.identity(task) | {"row": repr(self.planned_row(task, name)), "device": device}
-
-    def _episodes(self, fitted: FittedRow, place: str, name: str, wanted: list[int]) -> Iterator[tuple[int, Any]]:
-        """Summaries of episodes by their numbers: all at once on a GPU where that is possible, else one by one."""
-        task, starts = fitted.task, fitted.task.starts(self.episodes)
-        on_gpu = chosen_device(self.device) != "cpu"
-        if not on_gpu or fitted.row.online or task.closed_loops() is None:
-            yield from run_parts(partial(self._episode, fitted, place, name, starts), wanted, self.jobs)
-            return
-        for first in range(0, len(wanted), TOGETHER):
-            some = wanted[first : first + TOGETHER]
-            seeds = [episode_seeds(self.seed, task.place, episode) for episode in some]
-            infos = [self.info(fitted, place, name, episode) for episode in some]
-            for episode, run in zip(some, fitted.play_together(starts[some], self.alpha, seeds, infos)):
-                yield episode, self._kept(run, task, name, episode)
-
-    def _episode(self, fitted: FittedRow, place: str, name: str, starts: Floats, episode: int) -> dict[str, Any]:
-        run = self.play(fitted, place, name, starts[episode], episode)
-        return self._kept(run, fitted.task, name, episode)
-
-    def _kept(self, run: Episode, task: Task, name: str, episode: int) -> dict[str, Any]:
-        if self.record is not None:
-            run.save(self.record / f"{task.slug}-{name}-{episode:03d}.npz")
-        return summary(run, task)
 
     def info(self, fitted: FittedRow, place: str, name: str, episode: int) -> dict[str, Any]:
         """What is needed to make the task of an episode again, see `recorded_task`."""

@@ -6,23 +6,18 @@ with the practice runs, and a random step of one lies in its region with probabi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.cuda.device import Device
-from capture_cp.data.parts import run_parts
-from capture_cp.planning.batch import run_episodes
-from capture_cp.planning.episode import Episode, run_episode
+from capture_cp.planning.episode import Episode
 from capture_lab.tasks.rows import FittedRow
 from capture_lab.tasks.task import Advance, Task
-
-TOGETHER = 1000  # runs planned at once on a GPU; they need about half a gigabyte
 
 
 def practised(
@@ -43,7 +38,11 @@ def practised(
     if ready is not None:
         return replace(fitted, promise=ready)
     seeds = [derived_seed(seed, "practice", fitted.task.place, run) for run in range(fitted.row.practice)]
-    runs = played(fitted, seeds, alpha, device, advance)
+    runs = []
+    for run in fitted.play(fitted.task.starts(len(seeds)), alpha, list(zip(seeds, seeds)), device, regions=False):
+        runs.append(run)
+        if advance is not None:
+            advance(1)
     return replace(fitted, promise=on_episodes(fitted.task, fitted.cap, runs))
 
 
@@ -66,37 +65,3 @@ def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
         groups = OneGroup() if groups.stratum_input == "none" else PerStratum()
     cap = Capture(**(like.get_params(deep=False) | {"model": task, "groups": groups}))
     return cap.fit(rows.X, rows.Y, episodes=rows.episodes)
-
-
-def played(
-    fitted: FittedRow, seeds: Sequence[int], alpha: float = 0.1, device: Device = "cpu", advance: Advance | None = None
-) -> list[Episode]:
-    """One closed-loop run per seed, from the task's starts in turn; see `runs_from`."""
-    runs = []
-    for run in runs_from(fitted, fitted.task.starts(len(seeds)), seeds, alpha, device):
-        runs.append(run)
-        if advance is not None:
-            advance(1)
-    return runs
-
-
-def runs_from(
-    fitted: FittedRow, starts: Floats, seeds: Sequence[int], alpha: float = 0.1, device: Device = "cpu", jobs: int = 1
-) -> Iterator[Episode]:
-    """One closed-loop run per seed, from states (n, ds); on a GPU many are planned together where possible."""
-    systems = None if device == "cpu" else fitted.task.closed_loops()
-    if systems is None:
-        work = partial(_run_from, fitted, alpha, device)
-        yield from (run for _, run in run_parts(work, list(zip(starts, seeds)), jobs))
-        return
-    planner = fitted.planner(alpha, 0, device)
-    for first in range(0, len(seeds), TOGETHER):
-        some = slice(first, first + TOGETHER)
-        yield from run_episodes(planner, systems, starts[some], fitted.task.max_steps, seeds[some], seeds[some])
-
-
-def _run_from(fitted: FittedRow, alpha: float, device: Device, begin: tuple[Floats, int]) -> Episode:
-    """One closed-loop run from a state (ds,) with a seed."""
-    start, seed = begin
-    task, planner = fitted.task, fitted.planner(alpha, seed, device)
-    return run_episode(planner, task.closed_loop(start), start, task.max_steps, seed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, make_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
@@ -17,7 +18,8 @@ from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.cuda.device import Device
+from capture_cp.cuda.device import Device, chosen_device
+from capture_cp.data.parts import run_parts
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode, with_regions
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 RATE = 0.5
 #: Runs of practice: enough for a finite threshold in a stratum with one step in fifty.
 PRACTICE = 500
+#: Runs planned at once on a GPU; they need about half a gigabyte.
+TOGETHER = 1000
 
 
 @dataclass(frozen=True)
@@ -137,50 +141,46 @@ class FittedRow:
 
     def play(
         self,
-        start: Floats,
+        starts: Floats,
         alpha: float,
-        seeds: tuple[int, int],
-        info: dict[str, Any],
+        seeds: Sequence[tuple[int, int]],
         device: Device = "cpu",
-    ) -> Episode:
-        """One closed-loop run from a state (ds,), and the regions of its executed steps; see `episode_seeds`."""
-        seed, noise_seed = seeds
+        jobs: int = 1,
+        regions: bool = True,
+    ) -> Iterator[Episode]:
+        """Closed-loop runs from states (n, ds), in order, with the regions of their executed steps; see `episode_seeds`.
+
+        On a GPU many are planned together, where the true systems can be batched and nothing adapts; otherwise they are
+        played one by one, on `jobs` processes. Without `regions` runs are neither given regions nor timed.
+        """
+        systems = None if self.row.online or chosen_device(device) == "cpu" else self.task.closed_loops()
+        if systems is None:
+            work = partial(self._play_one, alpha, device, regions)
+            yield from (run for _, run in run_parts(work, list(zip(starts, seeds)), jobs))
+            return
+        planner = self.planner(alpha, 0, device)
+        for first in range(0, len(seeds), TOGETHER):
+            some = slice(first, first + TOGETHER)
+            planner_seeds, noise_seeds = zip(*seeds[some])
+            runs = run_episodes(planner, systems, starts[some], self.task.max_steps, planner_seeds, noise_seeds)
+            yield from with_regions(runs, self.executed, self.task.axes, alpha, noise_seeds[0]) if regions else runs
+
+    def _play_one(self, alpha: float, device: Device, regions: bool, begin: tuple[Floats, tuple[int, int]]) -> Episode:
+        """One closed-loop run from a state (ds,)."""
+        start, (seed, noise_seed) = begin
         planner, system, axes = self.planner(alpha, seed, device), self.task.closed_loop(start), self.task.axes
-        planner.plan(start)  # compile first, so that compilation is not timed
+        if regions:
+            planner.plan(start)  # compile first, so that compilation is not timed
         if not self.row.online:
-            run = run_episode(planner, system, start, self.task.max_steps, noise_seed, info)
-            return run.with_regions(self.executed, axes, alpha, noise_seed)
+            run = run_episode(planner, system, start, self.task.max_steps, noise_seed)
+            return run.with_regions(self.executed, axes, alpha, noise_seed) if regions else run
         cap = self._one_step()
         adaptive = AdaptiveScale(cap, alpha, eta=RATE, floor=self.task.cell, never_smaller=True)
         adapting = Adapting(system, axes, stream(noise_seed, "adapting"), adaptive)
         adapting.guide(planner.checked_rollout(), now=self.task.adapts_at_once)
-        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed, info)
+        run = run_episode(planner, adapting, start, self.task.max_steps, noise_seed)
         run = run.with_regions(cap, axes, alpha, noise_seed)
         return replace(run, inside=np.array(adapting.held, dtype=bool), thresholds=np.array(adapting.thresholds))
-
-    def play_together(
-        self,
-        starts: Floats,
-        alpha: float,
-        seeds: Sequence[tuple[int, int]],
-        infos: Sequence[dict[str, Any]],
-    ) -> list[Episode]:
-        """Many closed-loop runs at once on a GPU from states (n, ds), and the regions of their executed steps.
-
-        Not for rows that adapt online, nor for tasks whose true systems cannot be batched.
-        """
-        systems = self.task.closed_loops()
-        if self.row.online or systems is None:
-            raise CaptureError(
-                f"episodes of {self.task.name} cannot be played together, because the row adapts online or the true systems "
-                "cannot be batched; play them one by one."
-            )
-        planner_seeds, noise_seeds = zip(*seeds)
-        planner = self.planner(alpha, 0, "cuda")
-        many = self.task.max_steps, planner_seeds, noise_seeds
-        runs = run_episodes(planner, systems, starts, *many)
-        runs = with_regions(runs, self.executed, self.task.axes, alpha, noise_seeds[0])
-        return [replace(run, info=info) for run, info in zip(runs, infos)]
 
     def _one_step(self) -> Capture:
         if isinstance(self.cap, Capture):
