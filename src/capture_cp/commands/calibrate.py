@@ -200,10 +200,10 @@ class Calibrate:
         """
         settings = self.alpha, self.confidence
         if split.sizes["to check"] <= MEASURED:
-            return cap.coverage(kept.X, kept.Y, *settings, episodes=kept.episode, rng=self.seed)
+            return cap.coverage(kept.X, kept.next, *settings, episodes=kept.episode, rng=self.seed)
         found = coverage_of_log(cap, split.part("to check"), *settings, self.seed, run)
         some = kept.rows(np.linspace(0, len(kept) - 1, MEASURED).astype(int))
-        all, *strata = (row.volume for row in cap.coverage(some.X, some.Y, *settings, rng=self.seed))
+        all, *strata = (row.volume for row in cap.coverage(some.X, some.next, *settings, rng=self.seed))
         rows = tuple(replace(row, volume=volume) for row, volume in zip(found.strata, strata))
         return replace(found, all=replace(found.all, volume=all), strata=rows)
 
@@ -231,12 +231,12 @@ class Calibrate:
     ) -> None:
         sizes = ", ".join(f"{size:,} {name}" for name, size in split.sizes.items())
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
+        shown = coverage_by_stratum("what was held out", coverage, self.episode is not None), group_table(groups, self.alpha)
         console.print(f"{sizes} ({unit})", highlight=False)
         if not (self.linear or training_memories(cap.model)):
             unknown = f"note: {self.model} has no method trained_on(X, Y), so its training data is unknown"
             console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
-        console.print(coverage_by_stratum("what was held out", coverage, self.episode is not None))
-        console.print(group_table(groups, self.alpha))
+        console.print(*shown, sep="\n")
         print_cautions(console, cautions)
 
     def _group_rows(self, cap: Capture, coverage: Coverage) -> GroupRows:

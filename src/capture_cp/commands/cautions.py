@@ -80,7 +80,7 @@ def far_cautions(cap: Capture, log: Transitions, seed: int) -> list[str]:
     """Warnings about transitions that end farther from their prediction than --farthest."""
     if cap.farthest is None:
         return []
-    R = cap.scores(cap.predict(log.X, seed), log.Y)
+    R = cap.scores(cap.predict(log.X, seed), log.next)
     beyond = cap.farthest < R
     if not beyond.any():
         return []
@@ -128,7 +128,7 @@ def turn_cautions(log: Transitions, angles: Sequence[str]) -> list[str]:
     """Warnings about columns that jump by about a full turn between state and next: probably unnamed angles."""
     found = []
     for after, before in axes_before(log):
-        name, step = log.next_names[after], np.abs(log.Y[:, after] - log.state[:, before])
+        name, step = log.next_names[after], np.abs(log.next[:, after] - log.state[:, before])
         jumps = np.abs(step - 2 * np.pi) < NEAR_TURN
         if name not in angles and jumps.any() and np.median(step) < SMALL_STEP:
             found.append(

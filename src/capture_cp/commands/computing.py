@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -68,7 +68,8 @@ class Computing:
         """
         self.check()
         jobs = self.jobs or (1 if self.backend == "loky" else os.cpu_count() or 1)
-        with workers(self.backend, jobs, self.cluster), progress_bar() as progress:
+        there = nullcontext() if self.backend == "loky" else workers(self.backend, jobs, self.cluster)
+        with there, progress_bar() as progress:
             yield partial(self._runner, progress, str(folder.resolve()), jobs)
 
     def _runner(self, progress: Progress, folder: str, jobs: int, description: str) -> Runner[Any]:

@@ -176,10 +176,10 @@ class Distances:
 
     def unwrapped(self, log: Transitions) -> Floats:
         """Next configurations (n, dc) whose angles are within half a turn of the state before, where it has them."""
-        Y, angles = log.Y.copy(), self.angular(log.next_names)
+        Y, angles = log.next.copy(), self.angular(log.next_names)
         for after, before in axes_before(log):
             if log.next_names[after] in angles:
-                Y[:, after] = log.state[:, before] + wrap_angle(log.Y[:, after] - log.state[:, before])
+                Y[:, after] = log.state[:, before] + wrap_angle(log.next[:, after] - log.state[:, before])
         return Y
 
     def _poses(self, dims: int) -> Metric:

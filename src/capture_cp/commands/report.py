@@ -16,8 +16,7 @@ from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.bundle import LinearModel
-from capture_cp.commands.report_figures import region_figures
-from capture_cp.commands.report_volumes import MeanVolume, mean_volumes
+from capture_cp.commands.report_figures import MeanVolume, mean_volumes, region_figures
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.drift import Outcomes, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
@@ -173,16 +172,16 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     `log` holds transitions outside the calibration set; of each episode, one random step is tested. If it is exchangeable
     with the calibration's log, anything is marked with probability at most `MARKED`: two-sided tests, Holm's correction.
     """
-    rows = np.arange(len(log))
+    X, Y = log.X, log.next
     if log.episode is not None:
-        rows = one_of_each(episode_numbers(log.episode, len(log)), stream(seed, "marks"))
-    X, Y = log.X[rows], log.Y[rows]
+        rows = one_of_each(episode_numbers(log.episode, len(X)), stream(seed, "marks"))
+        X, Y = X[rows], Y[rows]
     m = cap.index(Y)
     assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
     R, known = _scores(cap, X, Y, seed), cap.calibration_.single
     held = cap.group_thresholds(alpha, confidence=confidence)[cap.partition_.groups(X, m)] >= R
     outcomes = Outcomes.of(known, R, cap.partition_.grown.groups(X, m), held, alpha, confidence)
-    where = {"all": np.ones(len(rows), dtype=bool)}
+    where = {"all": np.ones(len(X), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}
         for name, others in cap.merged_.items():  # guaranteed together, and so tested together

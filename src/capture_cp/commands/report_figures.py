@@ -1,4 +1,4 @@
-"""Pictures of regions for a report: of a few typical held-out transitions of each stratum."""
+"""Regions in a report: pictures of some for each stratum, and mean volumes where there is no grid."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ MOST_AXES, MOST_ACTIONS = 7, 3
 SAMPLE = 1500
 #: A region that keeps less than this fraction of its draws is drawn with a fifth of the configurations, to save time.
 SCARCE, DRAWS = 0.01, 2048
+#: Configurations in all whose stratum may be asked for, those drawn for each part of a region, and fewest and most regions.
+QUESTIONS, EACH = 20_000, 256
+FEWEST, MOST = 4, 40
 
 
 class Shown(NamedTuple):
@@ -90,8 +93,8 @@ def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[in
 def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int], gridded: bool) -> list[Shown]:
     """The regions of some rows; none where a region without a grid is too small a part of its surroundings."""
     rows, seed = kept.rows(numbers), derived_seed(command.seed, *numbers)
-    X, Y, starts, question = rows.X, rows.Y, starts_of(rows), (command.alpha, command.confidence)
-    prediction = cap.predict(X, seed)
+    X, Y, starts, question = rows.X, rows.next, starts_of(rows), (command.alpha, command.confidence)
+    prediction = cap.predicted(X, None, seed)
     regions = cap.regions(X, *question, prediction)
     inside = cap.contains(X, Y, *question, prediction)
     whole, n = False, SAMPLE
@@ -115,9 +118,9 @@ def finite_region(region: Region) -> Region:
 
 def _titles(cap: Capture, rows: Transitions) -> list[str]:
     """Where transitions ended, and their actions."""
-    names, lines = list(map(shortened, cap.strata.names)), [""] * len(rows)
+    names, lines = list(map(shortened, cap.strata.names)), [""] * len(rows.action)
     if len(names) > 1:
-        lines = [f"outcome: {names[m]}\n" for m in cap.index(rows.Y)]
+        lines = [f"outcome: {names[m]}\n" for m in cap.index(rows.next)]
     if 0 < len(rows.action_names) <= MOST_ACTIONS:
         known = [shortened(name, 16) for name in rows.action_names]
         actions = [", ".join(f"{name} {value:.3g}" for name, value in zip(known, action)) for action in rows.action]
@@ -127,7 +130,7 @@ def _titles(cap: Capture, rows: Transitions) -> list[str]:
 
 def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:
     """For each stratum in turn, rows spread evenly over those that ended there, each with some spare rows."""
-    labels = np.asarray(cap.strata.index(kept.Y))
+    labels = np.asarray(cap.strata.index(kept.next))
     present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
     each = max(1, MOST_ROWS // len(present))
     return [
@@ -143,3 +146,39 @@ def _caption(cap: Capture, shown: Sequence[Shown]) -> str:
     more = " Parts that cover a whole stratum are left out." if any(one.whole for one in shown) else ""
     axes = f" Only the first {MOST_AXES} numbers are drawn." if cap.n_outputs_ > MOST_AXES else ""
     return f"Regions of some held-out transitions. {kind} are the region, by stratum.{start}{more}{axes}"
+
+
+# -- mean volumes without a grid -----------------------------------------------------------------------------------------
+
+
+class MeanVolume(NamedTuple):
+    """A mean over regions with its standard error; both infinite where a region takes in a whole stratum."""
+
+    mean: float
+    error: float
+
+
+def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[str, MeanVolume] | None:
+    """Mean volume of the regions of some transitions that were held out, by stratum and for "all"; None if unknown."""
+    names = cap.strata.names
+    count = int(np.clip(QUESTIONS // (EACH * len(names)), FEWEST, MOST))
+    rows = np.unique(np.linspace(0, len(kept) - 1, count).astype(int))
+    try:
+        found = np.array([_volumes(cap, kept, command, int(row)) for row in rows])  # (regions, M)
+    except CaptureError:
+        return None
+    columns = {"all": found.sum(axis=1)} | dict(zip(names, found.T))
+    return {name: _mean(column) for name, column in columns.items()}
+
+
+def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> list[float]:
+    seed = derived_seed(command.seed, row)
+    region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
+    parts = zip(region.strata.names, region.thresholds)
+    return [np.inf if np.isinf(q) else region.volume(name, EACH, derived_seed(seed, name)) for name, q in parts]
+
+
+def _mean(column: Floats) -> MeanVolume:
+    if np.isinf(column).any():
+        return MeanVolume(np.inf, np.inf)
+    return MeanVolume(float(column.mean()), float(column.std(ddof=1) / np.sqrt(len(column))) if len(column) > 1 else 0.0)

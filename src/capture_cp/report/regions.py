@@ -60,10 +60,10 @@ def check_axes(axes: Sequence[int], dims: int, wanted: int) -> None:
 
 
 def region_panel(one: Extract, axes: Sequence[int], names: Sequence[str] = (), **contents: Any) -> Panel:
-    """A region projected on one, two or three axes, with particles, start, action and outcome."""
+    """A region projected on one, two or three axes, escaped `names`, with particles, start, action and outcome."""
     if names and len(names) <= max(axes):
         raise CaptureError(f"got {len(names)} names; expected one for each coordinate of a configuration.")
-    texts = dict(zip(("across", "up", "deep"), labels(names[axis] for axis in axes))) if names else {}
+    texts = dict(zip(("across", "up", "deep"), (names[axis] for axis in axes))) if names else {}
 
     def at(Y: Floats) -> Floats:
         shown = np.atleast_2d(Y)[:, list(axes)]
@@ -172,7 +172,7 @@ def plot_region(one: Extract, ax: Axes | None, axes: Sequence[int] | None, names
             ax = pyplot().subplots(figsize=size, layout="constrained")[1]
         if len(axes) == 2:
             ends = dict(zip(("low", "high"), limits(one, axes, comparable(one, axes) and one.spacing is not None)))
-    draw(ax, region_panel(one, axes, names or (), **ends))
+    draw(ax, region_panel(one, axes, labels(names or ()), **ends))
     key = region_key(one, strata=len(axes) > 1)
     name_things(ax, key)
     if own:
@@ -210,7 +210,7 @@ def plot_pairs(one: Extract, names: Sequence[str] | None = None, axes: Sequence[
 
 def regions_figure(extracts: Sequence[Extract], titles: Sequence[str], names: Sequence[str]) -> Any:
     """Regions of configurations of one, two or three numbers, the last as three projections each, with one legend."""
-    dims, plt = extracts[0].particles.shape[1], pyplot()
+    dims, plt, names = extracts[0].particles.shape[1], pyplot(), labels(names)
     rows, columns = (len(extracts), {1: 1, 3: 3}[dims]) if dims != 2 else (-(-len(extracts) // 3), 3)
     height = {1: 0.7 + 0.3 * len(extracts[0].names), 2: PANEL + 0.7, 3: 2.7}[dims]
     size = (8.0 if dims == 1 else 3 * PANEL, height * rows + 0.5)

@@ -24,17 +24,18 @@ class Grid:
         self, origin: Sequence[float], spacing: float | Sequence[float], shape: Sequence[int], periodic: Sequence[int] = ()
     ) -> None:
         self.origin = finite_array("grid origin", origin, (None,), "(dc,): one number per axis")
-        steps = [spacing] * self.dims if np.isscalar(spacing) or np.shape(spacing) == () else spacing
-        self.spacing = finite_array("grid spacing", steps, (self.dims,), "a number, or (dc,): one per axis")
-        if len(shape) != self.dims or (self.spacing <= 0).any():
+        dims = len(self.origin)
+        steps = [spacing] * dims if np.isscalar(spacing) or np.shape(spacing) == () else spacing
+        self.spacing = finite_array("grid spacing", steps, (dims,), "a number, or (dc,): one per axis")
+        if len(shape) != dims or (self.spacing <= 0).any():
             raise CaptureError(
-                f"a grid needs a positive spacing and a cell count for each of its {self.dims} axes; "
+                f"a grid needs a positive spacing and a cell count for each of its {dims} axes; "
                 f"got spacing {self.spacing.tolist()} and shape {tuple(shape)}."
             )
         self.shape = tuple(whole_number("grid shape", cells, 1) for cells in shape)
         self.periodic = tuple(sorted(whole_number("periodic axis", axis, 0) for axis in periodic))
-        if any(axis >= self.dims for axis in self.periodic):
-            raise CaptureError(f"periodic axes {self.periodic} do not exist; the grid has axes 0 to {self.dims - 1}.")
+        if any(axis >= dims for axis in self.periodic):
+            raise CaptureError(f"periodic axes {self.periodic} do not exist; the grid has axes 0 to {dims - 1}.")
 
     @classmethod
     def between(cls, lower: Sequence[float], upper: Sequence[float], spacing: float | Sequence[float]) -> Grid:
