@@ -28,7 +28,7 @@ from capture_cp import (
     method,
     one_stratum,
 )
-from capture_cp.conformal.together import exact_product
+from capture_cp.conformal.thresholds import exact_product
 from worlds import PARTICLES, fit
 
 

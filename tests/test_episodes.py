@@ -24,9 +24,8 @@ from capture_cp import (
     split_rows,
     write_transitions,
 )
-from capture_cp.conformal.coverage import tally
+from capture_cp.conformal.coverage import share_interval, tally
 from capture_cp.conformal.episodes import one_of_each, steps_and_drawn
-from capture_cp.conformal.intervals import share_interval
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

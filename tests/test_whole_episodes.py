@@ -23,11 +23,10 @@ from capture_cp import (
     clopper_pearson,
     one_stratum,
 )
-from capture_cp.conformal.episodes import steps_and_drawn
+from capture_cp.conformal.episodes import numbered_at_random, steps_and_drawn
 from capture_cp.conformal.groups import Uncalibrated
 from capture_cp.conformal.quantile import conformal_rank
-from capture_cp.conformal.thresholds import EpisodeScores
-from capture_cp.conformal.together import SMALLEST_SCALE, numbered_at_random
+from capture_cp.conformal.thresholds import SMALLEST_SCALE, EpisodeScores
 from test_artifact import forge
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

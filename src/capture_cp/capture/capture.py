@@ -183,9 +183,7 @@ class Capture(Fitted):
             from capture_cp.capture.compiled_cuda import CompiledCuda
 
             kind = CompiledCuda
-        table = self.threshold_table(alpha, confidence, simultaneous)
-        rest = self.n_particles, self.n_outputs_, float(alpha), confidence, simultaneous
-        return kind(table, self.score_, self.strata, *rest)
+        return kind(self, alpha, confidence, simultaneous)
 
     def region(
         self,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.layouts import FUNCTION, PARTICLE_BOX
+from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
 from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.kernels import loop
@@ -32,21 +33,13 @@ class AtOneAlpha(ABC):
         n_outputs: dc.
     """
 
-    def __init__(
-        self,
-        table: ThresholdTable,
-        score: Score,
-        strata: Strata,
-        n_particles: int,
-        n_outputs: int,
-        alpha: float,
-        confidence: float | None,
-        simultaneous: bool = False,
-    ) -> None:
-        self.alpha, self.confidence, self.simultaneous = alpha, confidence, simultaneous
-        self.names = tuple(strata.names)
-        self.n_inputs, self.n_particles, self.n_outputs = table.n_inputs, n_particles, n_outputs
-        self._compile(table, score, strata)
+    def __init__(self, cap: Fitted, alpha: float, confidence: float | None, simultaneous: bool) -> None:
+        thresholds = cap.group_thresholds(alpha, simultaneous, confidence)
+        table = ThresholdTable(cap.partition_, thresholds)
+        self.alpha, self.confidence, self.simultaneous = float(alpha), confidence, simultaneous
+        self.names, self.n_particles, self.n_outputs = tuple(cap.strata.names), cap.n_particles, cap.n_outputs_
+        self.n_inputs = table.n_inputs
+        self._compile(table, cap.score_, cap.strata)
 
     @abstractmethod
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:

@@ -17,8 +17,7 @@ from capture_cp.conformal.episodes import steps_and_drawn
 from capture_cp.conformal.groups import Examples, Groups, met
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition, stacked
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds
-from capture_cp.conformal.together import scales, thresholds_together
+from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds, scales, thresholds_together
 
 #: Roles of a rollout: scales, scales and thresholds of single steps, thresholds of single steps and of all at once.
 SCALES, SCALES_AND_STEPS, THRESHOLDS = range(3)
@@ -94,7 +93,7 @@ class HorizonScores:
         return thresholds_together(float(q[0]), scale, self.seen_together)
 
     def scales(self, alpha: float) -> Floats:
-        """A large score of each group, (J,), from rollouts that set no threshold; see `together.scales`.
+        """A large score of each group, (J,), from rollouts that set no threshold; see `thresholds.scales`.
 
         With the true quantiles at 1 - alpha / S, q̂ would be at most 1 for S steps, by Bonferroni.
         """

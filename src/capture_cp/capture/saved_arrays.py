@@ -72,8 +72,7 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
         and _all_between(nodes["group"][leaf], 0, n_groups)
         and _all_between(nodes["group"], -1, n_groups)
     )
-    if not sound:
-        raise CaptureError(UNSOUND)
+    _require(sound)
     return Partition(nodes, roots, features, n_inputs, grown, rare)
 
 
@@ -91,8 +90,7 @@ def checked_group_scores(
         and bool(np.isfinite(scores).all())
         and all((np.diff(scores[a:b]) >= 0).all() for a, b in pairwise(starts))
     )
-    if not sound:
-        raise CaptureError(UNSOUND)
+    _require(sound)
     if "weights" in arrays:
         return partition, _checked_weights(scores, starts, arrays)
     if "drawn" not in arrays:
@@ -112,8 +110,7 @@ def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
         and abs((1.0 / found.steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores)
         and (found.episode is None or _numbered(found.episode, found))
     )
-    if not sound:
-        raise CaptureError(UNSOUND)
+    _require(sound)
     return found
 
 
@@ -128,8 +125,7 @@ def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int
         and 0.0 < largest[0] < np.inf
         and bool(((weights >= 0) & (weights <= largest[0])).all())  # NaN is neither
     )
-    if not sound:
-        raise CaptureError(UNSOUND)
+    _require(sound)
     return WeightedScores(scores, starts, weights, float(largest[0]))
 
 
@@ -155,9 +151,13 @@ def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> Horiz
         and _all_between(groups, 0, n_groups)
         and _all_between(role, SCALES, THRESHOLDS + 1)
     )
+    _require(sound)
+    return HorizonScores(scores, groups, episodes, role, n_groups)
+
+
+def _require(sound: Any) -> None:
     if not sound:
         raise CaptureError(UNSOUND)
-    return HorizonScores(scores, groups, episodes, role, n_groups)
 
 
 def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:

@@ -52,6 +52,12 @@ def steps_and_drawn(episodes: Ints, rng: np.random.Generator) -> tuple[Ints, npt
     return counts[number].astype(np.int64), drawn
 
 
+def numbered_at_random(episodes: Ints, rng: np.random.Generator) -> Ints:
+    """The episodes (n,) of n rows as numbers 0, 1, ... in random order, independent of the scores: (n,)."""
+    _, number = np.unique(episodes, return_inverse=True)
+    return rng.permutation(int(number.max(initial=-1)) + 1)[number].astype(np.int64)
+
+
 def split_rows(n: int, shares: Sequence[float], episodes: Any = None, seed: int = 0) -> tuple[npt.NDArray[np.intp], ...]:
     """Row numbers of random parts of n rows, in ascending order; with `episodes`, no episode is split between parts.
 

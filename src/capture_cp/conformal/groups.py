@@ -12,11 +12,10 @@ from capture_cp.base.arrays import counts_of, rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, known_name, whole_number
 from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
-from capture_cp.conformal.episodes import shuffled, steps_and_drawn
+from capture_cp.conformal.episodes import numbered_at_random, shuffled, steps_and_drawn
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, joined, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
-from capture_cp.conformal.together import numbered_at_random
 from capture_cp.conformal.weighted import Ratios, WeightedScores
 
 StratumInput = Literal["auto", "label", "features", "none"]

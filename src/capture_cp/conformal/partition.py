@@ -32,7 +32,7 @@ class Partition:
     #: (M,): strata that were too rare for their own groups and share some; None if strata are not merged.
     rare: Bools | None = None
 
-    @property
+    @cached_property
     def grown(self) -> Partition:
         """The partition as it was grown, before strata were isolated: coverage is guaranteed for its groups.
 
@@ -127,17 +127,9 @@ class Partition:
     def same_groups(self, other: Partition) -> bool:
         """Whether both were grown from the same rows in the same way, so that their groups correspond."""
         mine, others = self.base, other.base
-        return (
-            mine.n_inputs == others.n_inputs
-            and np.array_equal(mine.nodes, others.nodes)
-            and np.array_equal(mine.roots, others.roots)
-            and np.array_equal(mine.stratum_features, others.stratum_features)
-            and np.array_equal(mine._rare_or_none, others._rare_or_none)
-        )
-
-    @property
-    def _rare_or_none(self) -> Bools:
-        return np.empty(0, dtype=bool) if self.rare is None else self.rare
+        arrays = ("nodes", "roots", "stratum_features", "rare")
+        equal = all(np.array_equal(getattr(mine, name), getattr(others, name)) for name in arrays)
+        return equal and mine.n_inputs == others.n_inputs
 
     def at_step(self, s: int, n_strata: int) -> Partition:
         """The part of a `stacked` partition, of M strata each, that belongs to step s (from 0)."""
@@ -148,7 +140,7 @@ class Partition:
     def describe(self, group: int, strata: Sequence[str], inputs: Sequence[str] | None = None) -> str:
         """The group as text: its strata, and the interval of each input that was split on."""
         names = list(inputs) if inputs is not None else [f"x{i}" for i in range(self.n_inputs)]
-        for leaf in (*self._leaves, *self._leaves_as_grown):
+        for leaf in (*self._leaves, *self.grown._leaves):
             if leaf.group == group:
                 everywhere = len(leaf.strata) == len(strata)
                 where = "any stratum" if everywhere else self._listed(leaf.strata, strata)
@@ -217,11 +209,6 @@ class Partition:
     def _leaves(self) -> tuple[_Leaf, ...]:
         """Every leaf that some stratum leads to, from left to right."""
         return tuple(self._found_leaves())
-
-    @cached_property
-    def _leaves_as_grown(self) -> tuple[_Leaf, ...]:
-        """The leaves before some strata were isolated; none if none was."""
-        return self.grown._leaves if self.grown_roots is not None else ()
 
     def _found_leaves(self) -> Iterator[_Leaf]:
         # an explicit stack instead of recursion: a tree may be arbitrarily deep
