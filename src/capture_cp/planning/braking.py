@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon_particles import Cloud
-from capture_cp.planning.each_row import predict_each
 from capture_cp.planning.hazard_count import HazardCount
 from capture_cp.planning.probes import POINTS
 
@@ -73,18 +72,13 @@ class BrakingFilter:
         cap.group_thresholds(alpha, simultaneous)  # an invalid alpha raises an error here, not during an episode
         self._count = HazardCount(cap, hazard, points, farthest)
 
-    def filter(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> Bools:
-        """Which plans (n, H, da) from states (n, ds) pass: (n,).
-
-        `rng` draws the particles: one generator, or one for every plan. With one per plan, the result for a plan does not
-        depend on the others.
-        """
+    def filter(self, states: Any, plans: Any, rng: np.random.Generator) -> Bools:
+        """Which plans (n, H, da) from states (n, ds) pass, with particles drawn by `rng`: (n,)."""
         starts = finite_array("states", states, (None, self.cap.n_states_), "(n, ds): as in fit")
         actions = finite_array("plans", plans, (len(starts), None, self.cap.n_actions_), "(n, H, da): one plan per state")
-        clouds = predict_each(self.cap, starts, actions, _keys(rng, len(starts)))
-        return np.asarray(~self._touched(clouds).any(axis=1))
+        return np.asarray(~self._touched(self.cap.predict(starts, actions, rng)).any(axis=1))
 
-    def act(self, states: Any, plans: Any, rng: np.random.Generator | Sequence[np.random.Generator]) -> tuple[Floats, Bools]:
+    def act(self, states: Any, plans: Any, rng: np.random.Generator) -> tuple[Floats, Bools]:
         """Actions (n, da) to execute: the first of every plan that passes, the brake's elsewhere; and which braked (n,)."""
         braked = ~self.filter(states, plans, rng)
         actions = np.array(np.asarray(plans, dtype=np.float64)[:, 0])
@@ -106,12 +100,3 @@ class BrakingFilter:
         except Exception as error:
             raise CaptureError(f"the brake raised {type(error).__name__}: {error}") from error
         return finite_array("what the brake returned", found, (len(states), n_actions), "(n, da): one action per state")
-
-
-def _keys(rng: np.random.Generator | Sequence[np.random.Generator], n: int) -> Ints:
-    """A seed for the particles of each of n plans."""
-    if isinstance(rng, np.random.Generator):
-        return rng.integers(2**62, size=n)
-    if len(rng) != n:
-        raise CaptureError(f"there are {len(rng)} generators for {n} plans; give one, or one for every plan.")
-    return np.array([one.integers(2**62) for one in rng], dtype=np.int64)

@@ -153,13 +153,7 @@ class MPPI:
             raise CaptureError(
                 f"the rollout returned costs of shape {stages.shape}; expected (N, H) = {sequences.shape[:2]}."
             )
-        bad = ~np.isfinite(stages)
-        if bad.any():
-            step = int(np.flatnonzero(bad.any(axis=0))[0]) + 1
-            raise CaptureError(
-                f"the rollout's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
-                f"first at step {step} of {self.horizon}; check the model and the cost there."
-            )
+        check_stages(stages)
         return np.asarray(stages.sum(axis=1))
 
     def _best_again(self, state: Floats, plans: Floats) -> Floats:
@@ -183,3 +177,14 @@ class MPPI:
 def one_step_on(plan: Floats) -> Floats:
     """A plan (H, da) one step later, its last action repeated."""
     return np.concatenate([plan[1:], plan[-1:]])
+
+
+def check_stages(stages: Floats) -> None:
+    """Raise an error for stage costs (N, H) that are not all finite."""
+    bad = ~np.isfinite(stages)
+    if bad.any():
+        raise CaptureError(
+            f"the rollout's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(stages)} sequences, "
+            f"first at step {int(np.flatnonzero(bad.any(axis=0))[0]) + 1} of {stages.shape[1]}; check the model and the "
+            "cost there."
+        )

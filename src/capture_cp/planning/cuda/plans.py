@@ -16,6 +16,7 @@ from capture_cp.planning.cuda.blocks import THREADS
 from capture_cp.planning.cuda.records import Plans, Sampling
 from capture_cp.planning.cuda.rollout import rollout_kernel
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.mppi import check_stages
 from capture_cp.planning.trial import COMPILING, why
 
 
@@ -146,12 +147,6 @@ class CudaPlans:
 
     def _check(self, plans: Plans, n: int, costs: Floats) -> None:
         """Report stage costs that are not finite, if any of these costs is not."""
-        if np.isfinite(costs).all():
-            return
-        for bad in ~np.isfinite(plans.stages[:n].copy_to_host()):
-            if bad.any():
-                raise CaptureError(
-                    f"the rollout's stage cost is NaN or infinite for {int(bad.any(axis=1).sum())} of {len(bad)} sequences, "
-                    f"first at step {int(np.flatnonzero(bad.any(axis=0))[0]) + 1} of {self.settings.horizon}; check the "
-                    "model and the cost there."
-                )
+        if not np.isfinite(costs).all():
+            for stages in plans.stages[:n].copy_to_host():
+                check_stages(stages)
