@@ -15,6 +15,7 @@ from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
 from peg.inputs import insertion_costs
 from peg.telling import telling
+from planning.plugins import by_threads
 
 SEED = 5
 
@@ -74,6 +75,12 @@ def test_cells_are_those_found_by_looking_at_every_cell(name, where):
             labels = strata.index(poses)
         assert cells[i].tolist() == by_stratum(labels, len(strata.names))
         assert sums[i] == pytest.approx(insertion_costs(poses, strata.settings).sum(), rel=1e-6)
+
+
+def test_costs_do_not_depend_on_threads():
+    x = inputs("corner", 1)[0]
+    rollout, asked = telling(calibrated("capture", coarse()), coarse_task()), np.tile(x[3:], (20, 4, 1))
+    np.testing.assert_array_equal(*by_threads(rollout, x[:3], asked, SEED))
 
 
 @pytest.mark.parametrize("where", ["corner", "mouth"])

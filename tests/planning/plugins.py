@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from numba import njit
@@ -65,6 +66,18 @@ def guarded(rollout: FusedRollout) -> FusedRollout:
     reached = lambda *given: pytest.fail("wrong input reached the compiled kernel")  # noqa: E731
     rollout._kernel = reached
     return rollout
+
+
+def by_threads(rollout: FusedRollout, *given: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Costs by one thread, and by as many as this machine has: two kernels."""
+    before = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        alone = rollout(*given)
+        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+        return alone, rollout(*given)
+    finally:
+        numba.set_num_threads(before)
 
 
 def noise_free(rollout: FusedRollout) -> FusedRollout:

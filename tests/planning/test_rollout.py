@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 
@@ -22,7 +21,7 @@ from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.spaces.metrics import Euclidean, Metric
 from planning import plugins
-from planning.plugins import GOAL, WEIGHT, GivenNoise, guarded, kernel_noise, push, python_cost
+from planning.plugins import GOAL, WEIGHT, GivenNoise, by_threads, guarded, kernel_noise, push, python_cost
 
 PARTICLES = 8
 START = np.array([0.35, 0.45])
@@ -261,14 +260,8 @@ def test_step_always_sees_as_many_rows_of_noise_as_it_asked_for(world, fitted):
 
 def test_costs_do_not_depend_on_threads(world):
     cap, mask, asked = calibrated(world, NearestParticles(4)), masks(world.box)["scattered"], sequences(64)
-    costs, before = [], numba.get_num_threads()
-    try:
-        for threads in (1, numba.config.NUMBA_NUM_THREADS):
-            numba.set_num_threads(threads)
-            costs.append(fused(cap, mask)(START, asked, SEED))
-    finally:
-        numba.set_num_threads(before)
-    np.testing.assert_array_equal(*costs)
+    np.testing.assert_array_equal(*by_threads(fused(cap, mask), START, asked, SEED))
+    np.testing.assert_array_equal(*by_threads(fused(cap, plugins.disc_distance), START, asked, SEED))
 
 
 def test_costs_do_not_depend_on_later_sequences(world):

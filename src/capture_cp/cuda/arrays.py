@@ -61,14 +61,9 @@ def _converted(name: str, array: Any, kind: np.dtype[Any]) -> Any:
 
 
 def tuple_on_device(values: T) -> T:
-    """A NamedTuple with its arrays, and those of tuples in it, copied to the GPU; numbers are unchanged."""
-    return type(values)(*map(_on_device, values))
-
-
-def _on_device(value: Any) -> Any:
-    if hasattr(value, "_fields"):
-        return tuple_on_device(value)
-    return cuda.to_device(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
+    """A NamedTuple with its arrays copied to the GPU; numbers are unchanged."""
+    parts = [cuda.to_device(np.ascontiguousarray(v)) if isinstance(v, np.ndarray) else v for v in values]
+    return type(values)(*parts)
 
 
 def blocks(n: int, threads: int = THREADS) -> int:

@@ -44,10 +44,12 @@ class Runs(NamedTuple):
 
 
 class LabelledCells(NamedTuple):
-    """Hazard cells of a grid labelled with their strata, for regions that are not balls."""
+    """Hazard cells of a grid labelled with their strata, for regions that are not balls: a mask and `Columns`, flat."""
 
     hazard: Any  # bool (cells,)
-    columns: Columns
+    labels: Any
+    weights: Any
+    present: Any
     origin: Any
     spacing: Any
     shape: Any
@@ -63,7 +65,7 @@ def hazard_cells(cap: Fitted, hazard: Bools, labelled: bool) -> Runs | LabelledC
     if not labelled:
         return hazard_runs(grid, labels, hazard)
     columns = columns_of(GridStrata(grid, np.where(hazard, labels, INFEASIBLE), strata.names))
-    return LabelledCells(hazard, columns, *columns[3:])
+    return LabelledCells(hazard, *columns)
 
 
 def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools) -> Runs:
@@ -261,6 +263,13 @@ class SearchRoom(NamedTuple):
     search: Room
 
 
+@njit(cache=True, inline="always")
+def columns_in(cells):
+    """The `Columns` among the fields of a tuple: threads do not take tuples within tuples."""
+    whole = cells.labels, cells.weights, cells.present
+    return Columns(*whole, cells.origin, cells.spacing, cells.shape, cells.periodic)
+
+
 @njit(cache=True)
 def _room_for_runs(horizon, ds, cal, runs):
     strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
@@ -294,16 +303,16 @@ def _count_runs(actions, rolled, cal, runs, room):
 @njit(cache=True)
 def _count_labelled(actions, rolled, cal, cells, room):
     rolled, cal, cells, room = borrowed((rolled, cal, cells, room))
-    (first, extent), cloud, search_room = room.indices, room.cloud, room.search
+    (first, extent), cloud, search_room, columns = room.indices, room.cloud, room.search, columns_in(cells)
     for h in range(actions.shape[0]):
         take_cloud(rolled.states[h + 1], cal.axes, cloud)
         reach = find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
         room.counts[:] = 0
         if cal.count_cells and reach >= 0.0:
-            index_box(cal.rule, cal.length, reach, search_room.centre, cloud, cells.columns, first, extent)
+            index_box(cal.rule, cal.length, reach, search_room.centre, cloud, columns, first, extent)
             search(
                 cal.rule, cal.length, cal.k, cloud, search_room.corners, cells.periodic, room.limits, first, extent,
-                cells.columns, search_room, room.counts,
+                columns, search_room, room.counts,
             )  # fmt: skip
         room.met[h] = room.counts.sum()
         if cal.count_particles:

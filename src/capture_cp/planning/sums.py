@@ -10,13 +10,14 @@ import numpy as np
 from numba import njit
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array
-from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX, Columns
+from capture_cp.base.layouts import ELLIPSOID, PARTICLE_BOX
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.cells import Room, index_box, room_for, search
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.scalar import pairwise_sum
+from capture_cp.planning.hazard import columns_in
 from capture_cp.planning.kernel import Measure, inner, place, put_input, take_cloud, threshold
 from capture_cp.planning.plugin import Functions
 from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
@@ -54,7 +55,13 @@ class Summed(NamedTuple):
     whiten: Any  # (dc, dc): of a Gaussian's ellipsoid
     is_angle: Any  # bool (dc,)
     spread: Any  # (dc,): standard deviations
-    columns: Columns
+    labels: Any  # of the cells, as in `Columns`, and its other fields
+    weights: Any
+    present: Any
+    origin: Any
+    spacing: Any
+    shape: Any
+    periodic: Any
 
 
 class Seen(NamedTuple):
@@ -88,7 +95,7 @@ def summed_regions(cap: Fitted, sums: RegionSums) -> Summed:
     infeasible = sums.infeasible and cap.ambient_
     gaussian = _gaussian(cap.score_, sums.covariance, grid.dims)
     weighed = columns._replace(labels=labels, weights=weights.reshape(labels.shape))
-    return Summed(steps, infeasible, strata.sizes, totals, *gaussian, weighed)
+    return Summed(steps, infeasible, strata.sizes, totals, *gaussian, *weighed)
 
 
 def _gaussian(score: Any, covariance: Any, dims: int) -> tuple[Floats, Any, Floats]:
@@ -165,7 +172,7 @@ def _room_to_sum(horizon, ds, cal, summed):
     seen = Seen(np.empty(horizon), np.empty((kept, strata + 1), dtype=np.int64), np.empty(kept))
     limits, whole, indices = np.empty(strata + 1), np.empty(strata), np.empty((2, dc), dtype=np.int64)
     cloud, still, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((cal.noise_dims + 3, 1))
-    room = room_for(in_region, dc, summed.columns.shape[dc - 1])
+    room = room_for(in_region, dc, summed.shape[dc - 1])
     return SumRoom(seen, limits, whole, indices, cloud, still, no_noise, room)
 
 
@@ -177,7 +184,7 @@ def _all_seen(h, room):
 @njit(cache=True)
 def _sum_region(h, x, states, cal, summed, room, cells):
     """Summed weights of the region of step h, from an input x (dx,) and its particles; its cells into cells (M + 1,)."""
-    strata, reach, columns, limits = cal.roots.shape[1], -1.0, summed.columns, room.limits
+    strata, reach, columns, limits = cal.roots.shape[1], -1.0, columns_in(summed), room.limits
     take_cloud(states, cal.axes, room.cloud)
     for m in range(strata):
         q, room.whole[m] = threshold(cal, h, m, x), 0.0

@@ -54,7 +54,7 @@ def by_cells(sizes: Sizes) -> Any:
             column = column_at(number, first, extent, cells.origin, cells.spacing, cells.shape, centre)
             for t in range(thread, extent[dims - 1], THREADS):
                 cell = cell_at(t, first[dims - 1], cells.shape[dims - 1])
-                m = cells.columns.labels[column, cell]
+                m = cells.labels[column, cell]
                 if m >= 0 and limits[m] >= 0.0:
                     centre[dims - 1] = cells.origin[dims - 1] + cell * cells.spacing[dims - 1]
                     count += enough_within(rule, regions.length, regions.k, limits[m], centre, cloud)
