@@ -66,21 +66,16 @@ def same_length(first: str, a: Floats, second: str, b: Floats) -> None:
 
 def failure_rate(alpha: float) -> float:
     """`alpha` as a float strictly between 0 and 1."""
-    return _open_unit("alpha", alpha, "the allowed failure rate, for example 0.1 for 90% coverage")
+    return probability("alpha", alpha, "the allowed failure rate, for example 0.1 for 90% coverage")
 
 
 def confidence_level(confidence: float | None) -> float | None:
     """`confidence` as a float strictly between 0 and 1, or None."""
     if confidence is None:
         return None
-    return _open_unit(
+    return probability(
         "confidence", confidence, "the fraction of calibration sets that must not undercover, for example 0.95"
     )
-
-
-def confidence_of_interval(level: float) -> float:
-    """The confidence level of an interval as a float strictly between 0 and 1."""
-    return _open_unit("level", level, "the confidence of an interval, for example 0.95")
 
 
 def whole_number(name: str, value: Any, at_least: int) -> int:
@@ -90,9 +85,15 @@ def whole_number(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
-def probability(name: str, value: Any) -> float:
+def probability(name: str, value: Any, meaning: str = "a probability, for example 0.05") -> float:
     """`value` as a float strictly between 0 and 1."""
-    return _open_unit(name, value, "a probability, for example 0.05")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 < number < 1.0:
+        raise CaptureError(f"{name} is {value!r}; expected a number strictly between 0 and 1: {meaning}.")
+    return number
 
 
 def positive_number(name: str, value: Any, or_zero: bool = False) -> float:
@@ -120,16 +121,6 @@ def _floats(name: str, value: Any, meaning: str) -> Floats:
         return np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise CaptureError(f"{name} is not an array of numbers ({error}); expected shape {meaning}.") from None
-
-
-def _open_unit(name: str, value: Any, meaning: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 < number < 1.0:
-        raise CaptureError(f"{name} is {value!r}; expected a number strictly between 0 and 1: {meaning}.")
-    return number
 
 
 def _rows(rows: npt.NDArray[np.intp]) -> str:

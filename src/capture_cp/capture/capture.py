@@ -26,7 +26,7 @@ from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.preflight import check_model, check_unseen, checked_scores, warn_of_light_groups
 from capture_cp.capture.region import Region, cells_of, finite_columns, with_whole_strata
 from capture_cp.capture.saved_arrays import UNSOUND, Arrays, checked_data, checked_group_scores, checked_size
-from capture_cp.conformal.coverage import Coverage, coverage_of
+from capture_cp.conformal.coverage import Coverage, Grouped, coverage_of
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.conformal.groups import Examples, Groups
 from capture_cp.conformal.partition import Partition
@@ -302,9 +302,9 @@ class Capture(Fitted):
         simultaneous: bool = False,
     ) -> Coverage:
         """Coverage from membership, strata, grown groups and episodes, (n,) each, and mean cells (M + 1,)."""
-        names = [self.describe_group(j) for j in range(self.partition_.n_groups)]
-        labels = inside, m, groups, list(self.strata.names), names
-        found = coverage_of(alpha, *labels, self.calibration_.sizes, volumes, episodes, simultaneous)
+        described = [self.describe_group(j) for j in range(self.partition_.n_groups)]
+        grouped = Grouped(groups, described, self.calibration_.sizes)
+        found = coverage_of(alpha, inside, m, list(self.strata.names), volumes, episodes, simultaneous, grouped)
         return found if self.shift_ is None else replace(found, note=f"guaranteed for {self.shift_}")
 
     def effective_sizes(self) -> Floats:

@@ -95,8 +95,8 @@ class HorizonCapture(Fitted):
             partial(self.fit_stream, "split"),
             rollouts.episodes,
         )
-        partition, held_out = split_by_step(self.groups_, x, m, R, episodes, self._n_strata, features, random)
-        groups = groups_of_steps(partition.grown, x, m, self._n_strata)
+        partition, held_out = split_by_step(self.groups_, x, m, R, episodes, len(self.strata.names), features, random)
+        groups = groups_of_steps(partition.grown, x, m, len(self.strata.names))
         role = roles(held_out, episodes, self.fit_stream("scales"))
         calibration = HorizonScores(R, groups, episodes, role, partition.n_groups)
         data = {"rollouts": len(rollouts), "sha256": digest(rollouts.starts, rollouts.actions, rollouts.configurations)}
@@ -214,10 +214,6 @@ class HorizonCapture(Fitted):
     def n_actions_(self) -> int:
         """da."""
         return self.n_inputs_ - self.n_states_
-
-    @property
-    def _n_strata(self) -> int:
-        return len(self.strata.names)
 
     def labels(self, rollouts: Rollouts, steps: tuple[int, ...] | None = None) -> Ints:
         """Strata (n, S) of the configurations at the calibrated steps, or at other `steps`."""

@@ -145,9 +145,8 @@ def by_episode(scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> T
     if len(np.unique(episodes)) == len(episodes):
         return GroupScores.from_groups(scores.ravel(), groups.ravel(), n_groups)
     # no group contains two steps of one rollout, so a score weighs as much as its rollout in its episode
-    steps, drawn = steps_and_drawn(
-        episodes, stream(0, "HorizonScores")
-    )  # any numbers are valid that do not depend on the scores
+    # any random numbers are valid that do not depend on the scores
+    steps, drawn = steps_and_drawn(episodes, stream(0, "HorizonScores"))
     every = scores.shape[1]
     return EpisodeScores.from_groups(
         scores.ravel(), groups.ravel(), n_groups, np.repeat(steps, every), np.repeat(drawn, every)

@@ -8,10 +8,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 from capture_cp.base.streams import Randomness, derived_seed
 from capture_cp.capture.capture import Capture
-from capture_cp.conformal.coverage import Coverage, CoverageRow, tally, whole_episodes
+from capture_cp.conformal.coverage import Coverage, CoverageRow, coverage_of
 
 R = TypeVar("R", bound="Run")
 
@@ -89,17 +89,9 @@ def on_policy_coverage(
     names = list(cap.strata.names)
     at = [np.flatnonzero(rows.steps == step) for step in range(1, rows.steps.max() + 1)]
     # a step occurs once per episode, so these outcomes are independent
-    steps = tuple(_coverage(alpha, names, labels[here], inside[here], None) for here in at)
-    total = _coverage(alpha, names, labels, inside, rows.episodes)
-    together = whole_episodes(inside, rows.episodes)
-    return OnPolicyCoverage(
-        total.alpha, total.all, total.strata, total.groups, steps, together=together, simultaneous=simultaneous
-    )
-
-
-def _coverage(alpha: float, names: list[str], labels: Ints, inside: Bools, episodes: Ints | None) -> Coverage:
-    (everything,) = tally(["all"], np.zeros_like(labels), inside, None, None, episodes)
-    return Coverage(float(alpha), everything, tally(names, labels, inside, None, None, episodes), ())
+    steps = tuple(coverage_of(alpha, inside[here], labels[here], names) for here in at)
+    total = coverage_of(alpha, inside, labels, names, None, rows.episodes, simultaneous)
+    return OnPolicyCoverage(steps=steps, **vars(total))
 
 
 @dataclass(frozen=True)
@@ -158,11 +150,8 @@ def on_policy_rounds(
         )
         if number < rounds:
             cap = _fresh(fit(runs[:episodes]), found)
-            promised = (
-                on_policy_coverage(cap, runs[episodes:], axes, alpha, derived_seed(seed, "promised", number))
-                if checks
-                else None
-            )
+            fresh, rng = runs[episodes:], derived_seed(seed, "promised", number)
+            promised = on_policy_coverage(cap, fresh, axes, alpha, rng) if checks else None
     return found
 
 

@@ -62,9 +62,8 @@ def certify(
     """
     asked, level = checked_risks(risks), probability("beta", beta)
     most, batch = whole_number("episodes", episodes, 1), whole_number("batch", batch, 1)
-    judge(
-        Outcomes.of("", []), asked, level, correction, anytime, candidates
-    )  # raises an error for invalid arguments before any episode is played
+    # raises an error for invalid arguments before any episode is played
+    judge(Outcomes.of("", []), asked, level, correction, anytime, candidates)
     needed = level if correction == "sequence" else level / max(1, len(candidates))
     parts: list[Outcomes] = []
     for name, settings in candidates.items():

@@ -11,8 +11,9 @@ import numpy as np
 import scipy
 
 from capture_cp.base.arrays import counts_of
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, confidence_of_interval, known_name
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, probability
 
+CONFIDENCE = "the confidence of an interval, for example 0.95"
 #: Fractions of the capital bet on each episode; the capital is the mean over these strategies.
 _BETS = np.geomspace(0.01, 0.98, 12)[:, None]
 _HALVINGS = 50
@@ -27,7 +28,7 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
     """
     if not 0 <= successes <= trials:
         raise CaptureError(f"{successes} successes in {trials} trials is impossible; expected 0 <= successes <= trials.")
-    tail = (1 - confidence_of_interval(level)) / 2
+    tail = (1 - probability("level", level, CONFIDENCE)) / 2
     low = 0.0 if successes == 0 else float(scipy.special.betaincinv(successes, trials - successes + 1, tail))
     high = 1.0 if successes == trials else float(scipy.special.betaincinv(successes + 1, trials - successes, 1 - tail))
     return low, high
@@ -47,7 +48,7 @@ def share_interval(hits: Floats, weights: Floats, level: float = 0.95) -> tuple[
     """
     if len(hits) == 0 or weights.sum() == 0:
         return 0.0, 1.0
-    rich = math.log(2 / (1 - confidence_of_interval(level)))
+    rich = math.log(2 / (1 - probability("level", level, CONFIDENCE)))
 
     def too_low(theta: float) -> bool:  # capital falls as theta grows
         return _log_capital(hits / theta - weights) >= rich
@@ -175,30 +176,36 @@ class Coverage:
         return "\n".join(lines if self.note is None else [*lines, f"  {self.note}"])
 
 
+class Grouped(NamedTuple):
+    """The group of each outcome (n,), and the names and the calibration points of the groups (J,)."""
+
+    group: Ints
+    names: list[str]
+    sizes: Ints
+
+
 def coverage_of(
     alpha: float,
     inside: Bools,
     strata: Ints,
-    groups: Ints,
-    stratum_names: list[str],
-    group_names: list[str],
-    calibration: Ints,
-    volumes: Floats | None,
-    episodes: Ints | None,
+    names: list[str],
+    volumes: Floats | None = None,
+    episodes: Ints | None = None,
     simultaneous: bool = False,
+    groups: Grouped | None = None,
 ) -> Coverage:
-    """Coverage from membership `inside` (n,), with the stratum and group of each outcome (n,), and its episode if any.
+    """Coverage from membership `inside` (n,), with the stratum of each outcome (n,), and its episode and group if any.
 
-    `calibration` (J,) are the sizes of the groups, `volumes` (M + 1,) the mean cells of a region by stratum, and
-    `simultaneous` is whether regions are for all steps of an episode at once.
+    `volumes` (M + 1,) or (M,) are the mean cells of a region by stratum, and `simultaneous` is whether regions are for all
+    steps of an episode at once.
     """
-    cells = None if volumes is None else [volumes.sum()]
-    (everything,) = tally(["all"], np.zeros(len(strata), dtype=np.int8), inside, cells, [calibration.sum()], episodes)
+    cells, points = None if volumes is None else [volumes.sum()], None if groups is None else [groups.sizes.sum()]
+    (everything,) = tally(["all"], np.zeros(len(strata), dtype=np.int8), inside, cells, points, episodes)
     return Coverage(
-        alpha,
+        float(alpha),
         everything,
-        tally(stratum_names, strata, inside, volumes, None, episodes),
-        tally(group_names, groups, inside, None, calibration, episodes),
+        tally(names, strata, inside, volumes, None, episodes),
+        () if groups is None else tally(groups.names, groups.group, inside, None, groups.sizes, episodes),
         together=None if episodes is None else whole_episodes(inside, episodes),
         simultaneous=simultaneous,
     )
@@ -299,21 +306,13 @@ def horizon_coverage(
 ) -> HorizonCoverage:
     """Coverage from membership (n, S), the strata of the outcomes (n, S) and mean cells by step and stratum (S, M)."""
 
-    def row(outcome: Bools, volume: float | None) -> CoverageRow:
-        everything = np.zeros(len(outcome), dtype=np.int64)
-        return tally(["all"], everything, outcome, None if volume is None else [volume], None, episodes)[0]
-
-    by_step = [
-        Coverage(
-            alpha,
-            row(inside[:, s], None if cells is None else float(cells[s].sum())),
-            tally(names, labels[:, s], inside[:, s], None if cells is None else cells[s], None, episodes),
-            (),
-        )
+    by_step = tuple(
+        coverage_of(alpha, inside[:, s], labels[:, s], names, None if cells is None else cells[s], episodes)
         for s in range(len(steps))
-    ]
-    together = row(np.asarray(inside.all(axis=1)), None if cells is None else float(cells.sum()))
-    return HorizonCoverage(alpha, simultaneous, together, steps, tuple(by_step))
+    )
+    whole, volume = np.asarray(inside.all(axis=1)), None if cells is None else [cells.sum()]
+    (together,) = tally(["all"], np.zeros(len(whole), dtype=np.int8), whole, volume, None, episodes)
+    return HorizonCoverage(alpha, simultaneous, together, steps, by_step)
 
 
 def _in_brackets(row: CoverageRow) -> str:
