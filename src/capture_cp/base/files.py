@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -17,11 +19,25 @@ from typing import Any
 
 from capture_cp.base.checks import CaptureError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 Pathlike = str | os.PathLike[str]
 
 #: Bytes that any file may unpack to, plus a multiple of its own size: logs compress about tenfold, zip bombs a
 #: thousandfold.
 UNPACKED, PACKING = 1 << 26, 200
+
+
+def cache_folder() -> Path:
+    """Folder for files that can be regenerated, kept between runs; it may not exist yet."""
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(chosen) if chosen else Path.home() / ".cache") / "capture-cp"
+    except RuntimeError:  # this user has no home folder
+        return folder_of_this_run()
 
 
 @cache
@@ -100,27 +116,23 @@ def _clear_errors(path: Pathlike) -> Iterator[None]:
 
 @contextmanager
 def _beside(path: Pathlike, target: Path) -> Iterator[Path]:
-    """A temporary file next to `target`, which it replaces at the end, with the permissions and owner of that file."""
+    """A temporary file next to `target`, which it replaces at the end; it stays locked while this process runs."""
     _check_replaceable(path, target)
-    # the name of the target may be as long as the file system allows
-    temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}{target.suffix}")
+    _remove_abandoned(target)
+    temporary = target.with_name(f"{_prefix(target)}{os.getpid()}.{secrets.token_hex(6)}{target.suffix}")
     before = target.stat() if target.exists() else None
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if before is None else 0o600))
+        mark = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if before is None else 0o600)
     except OSError as error:
         raise CaptureError(f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable.") from None
-    try:
-        if before is not None:
-            with suppress(OSError, AttributeError):  # some systems have no owners, some disks no modes
-                os.chown(temporary, before.st_uid, before.st_gid)
-            with suppress(OSError):
-                temporary.chmod(stat.S_IMODE(before.st_mode) & 0o777)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _held(mark, before):
+        try:
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -132,6 +144,72 @@ def _through(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as whole, path.open("wb") as sink:
             shutil.copyfileobj(whole, sink)
+
+
+@contextmanager
+def _held(mark: int, before: os.stat_result | None) -> Iterator[None]:
+    """Keep an open file locked during the block, with the permissions and owner of the file it replaces, if any.
+
+    Steps that the system does not support are skipped. Windows has no such locks and cannot replace an open file.
+    """
+    if fcntl is None:
+        os.close(mark)
+        yield
+        return
+    try:
+        with suppress(OSError):
+            _lock(mark)
+        if before is not None:
+            with suppress(OSError):
+                os.fchown(mark, before.st_uid, before.st_gid)
+            with suppress(OSError):
+                os.fchmod(mark, stat.S_IMODE(before.st_mode) & 0o777)
+        yield
+    finally:
+        os.close(mark)
+
+
+def _prefix(target: Path) -> str:
+    """Prefix of the names of temporary files for a target: its name, or a digest of a long name."""
+    name = target.name if len(os.fsencode(target.name)) < 200 else hashlib.sha256(os.fsencode(target.name)).hexdigest()
+    return f".{name}."
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Delete temporary files for a target left by killed processes: the process is gone and the lock is free."""
+    if fcntl is None:
+        return
+    pattern = re.compile(rf"{re.escape(_prefix(target))}(\d+)\.[0-9a-f]{{12}}{re.escape(target.suffix)}")
+    with suppress(OSError):
+        for file in target.parent.iterdir():
+            found = pattern.fullmatch(file.name)
+            if found is not None and not _is_running(int(found[1])):
+                with suppress(OSError):
+                    _remove_unlocked(file)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _remove_unlocked(file: Path) -> None:
+    mark = os.open(file, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        _lock(mark)
+        file.unlink()
+    finally:
+        os.close(mark)
+
+
+def _lock(mark: int) -> None:
+    """Take the lock of an open file, or raise OSError if another process has it."""
+    fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_json(path: Pathlike, content: Any) -> None:
@@ -146,8 +224,7 @@ def existing_file(path: Pathlike, kind: str) -> Path:
     try:
         there, readable = file.is_file(), os.access(file, os.R_OK)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CaptureError(f"cannot read {kind} {file}: {reason}; check the path.") from None
+        raise CaptureError(f"cannot read {kind} {file}: {_reason(error)}; check the path.") from None
     if not there:
         raise CaptureError(f"{kind} {file} does not exist or is not a file; check the path.")
     if not readable:
@@ -157,6 +234,10 @@ def existing_file(path: Pathlike, kind: str) -> Path:
     if file.stat().st_size == 0:
         raise CaptureError(f"{kind} {file} is empty; write it again.")
     return file
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def check_unpacked(file: Path, kind: str, size: int) -> None:
