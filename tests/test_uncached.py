@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import capture_cp
-from capture_cp.base.files import cache_folder
+from capture_cp.base.files import folder_of_this_run
 
 SOURCE = Path(capture_cp.__file__).parent
 
@@ -45,16 +45,8 @@ def test_without_a_place_for_compiled_code_everything_works_with_one_warning(loc
     assert "Traceback" not in found.stderr
 
 
-def test_a_user_without_a_home_has_a_private_folder_for_the_run(monkeypatch):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-
-    def nobody():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", nobody)
-    folder = cache_folder()
-    assert folder == cache_folder()
-    assert folder.stat().st_mode & 0o077 == 0
+def test_code_that_cannot_be_cached_is_kept_in_a_private_folder_for_the_run():
+    assert folder_of_this_run().stat().st_mode & 0o077 == 0
     program = "from capture_cp.base.files import folder_of_this_run; print(folder_of_this_run())"
     left = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     assert left

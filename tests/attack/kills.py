@@ -74,6 +74,7 @@ def killed(name: str, arguments: list[str], rng: np.random.Generator) -> Row:
                 results(folder)  # whatever is there can be read
                 finish(folder, arguments)
                 assert results(folder) == wanted, "other results than of a run that was not killed"
+                assert not [path for path in folder.rglob(".*") if path.is_file()], "left something behind"
     return row
 
 

@@ -31,15 +31,6 @@ Pathlike = str | os.PathLike[str]
 UNPACKED, PACKING = 1 << 26, 200
 
 
-def cache_folder() -> Path:
-    """Folder for files that can be regenerated, kept between runs; it may not exist yet."""
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(chosen) if chosen else Path.home() / ".cache") / "capture-cp"
-    except RuntimeError:  # this user has no home folder
-        return folder_of_this_run()
-
-
 @cache
 def folder_of_this_run() -> Path:
     """A folder that no other user can write to, since code in it may be run; it is deleted when the process ends."""
