@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from capture_cp import Capture, CaptureError, CaptureWarning, OneGroup, PerStratum
+from capture_cp.base.streams import stream
 from capture_cp.capture.region import Region
 from capture_cp.planning import BrakingFilter, Episode, chosen_plans, chosen_rollouts
 from planning.sled import AXES, CENTRES, HAZARD, STRATA, capture, episode, episodes, tails, truth
@@ -51,7 +52,8 @@ def test_a_plan_passes_where_no_region_holds_a_hazard_cell(asked, steps, simulta
     states, plans = asked
     found = BrakingFilter(judge(), HAZARD, still, ALPHA, simultaneous, steps)
     passed = found.filter(states, plans, np.random.default_rng(2))
-    clouds = judge().predict(states, plans, np.random.default_rng(2))
+    key = int(np.random.default_rng(2).integers(2**62))
+    clouds = judge().predict(states, plans, stream(key, "plan"))
     for i, q in enumerate(judge().thresholds(clouds, ALPHA, simultaneous)):
         parts = (cloud.particles[i : i + 1] for cloud in clouds)
         regions = [Region(judge().score_, part, limit, STRATA, 1, ALPHA, False) for part, limit in zip(parts, q)]

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.streams import stream
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.horizon_particles import Cloud
 from capture_cp.planning.hazard_count import HazardCount
@@ -76,7 +77,8 @@ class BrakingFilter:
         """Which plans (n, H, da) from states (n, ds) pass, with particles drawn by `rng`: (n,)."""
         starts = finite_array("states", states, (None, self.cap.n_states_), "(n, ds): as in fit")
         actions = finite_array("plans", plans, (len(starts), None, self.cap.n_actions_), "(n, H, da): one plan per state")
-        return np.asarray(~self._touched(self.cap.predict(starts, actions, rng)).any(axis=1))
+        own = stream(int(rng.integers(2**62)), "plan")  # takes one number from rng, however many a model draws
+        return np.asarray(~self._touched(self.cap.predict(starts, actions, own)).any(axis=1))
 
     def act(self, states: Any, plans: Any, rng: np.random.Generator) -> tuple[Floats, Bools]:
         """Actions (n, da) to execute: the first of every plan that passes, the brake's elsewhere; and which braked (n,)."""
