@@ -113,16 +113,14 @@ def test_rival_is_the_best_of_the_papers_table(map, rival):
         (("--maps", "centre"), "Did you mean 'center'?"),
         (("--maps", "center", "top-left"), "the demo runs in one place; 2 are given: center, top-left."),
         (("--rival", "lucka"), "Did you mean 'lucca'?"),
-        (("--episodes", "0"), "episodes is 0"),
         (("--samples", "0"), "samples is 0"),
-        (("--seed", "-1"), "seed is -1"),
         (("--out", "taken"), "cannot make the folder taken"),
     ],
 )
 def test_bad_input_is_told_before_any_work(arguments, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("taken").touch()
-    monkeypatch.setattr(Demo, "_calibrate", None)
+    monkeypatch.setattr(Demo, "_results", None)
     with pytest.raises(SystemExit) as stop:
         main(["demo", *arguments])
     assert stop.value.code == 2

@@ -147,39 +147,17 @@ def test_a_task_is_certified_and_its_planner_recognised(tmp_path, capsys):
 
 
 def test_stopping_early_gives_the_same_on_several_processes(tmp_path):
+    given = ("certify", "--task", "box", *SMALL, "--episodes", 60, "--anytime", "--risks", "fell=0.4")
     for jobs in (1, 2):
-        given = (
-            *SMALL,
-            "--episodes",
-            60,
-            "--anytime",
-            "--risks",
-            "fell=0.4",
-            "--json",
-            tmp_path / f"{jobs}.json",
-            "--jobs",
-            jobs,
-        )
-        capture("certify", "--task", "box", *given)
+        capture(*given, "--json", tmp_path / f"{jobs}.json", "--jobs", jobs)
     one, two = (json.loads((tmp_path / f"{jobs}.json").read_text())["rows"] for jobs in (1, 2))
     assert one == two
 
 
 def test_plan_refuses_what_the_certificate_is_not_for(tmp_path, capsys):
     chosen = CandidateRow.of(Box(), parsed("samples=8,horizon=2"))
-    capture(
-        "certify",
-        "--task",
-        "box",
-        "--candidates",
-        "samples=8,horizon=2",
-        "--episodes",
-        30,
-        "--risks",
-        "fell",
-        "--out",
-        tmp_path,
-    )
+    few = ("--candidates", "samples=8,horizon=2", "--episodes", 30, "--risks", "fell")
+    capture("certify", "--task", "box", *few, "--out", tmp_path)
     file = tmp_path / "box-box.certificate.json"
     same = "--methods", "capture", "--samples", 8, "--horizon", 2, "--episodes", 1, "--certificate", file
     assert chosen.settings == Certificate.load(file).settings

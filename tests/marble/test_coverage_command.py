@@ -25,42 +25,29 @@ STRATA = ("free", "edge", "corner")
 # -- parts ----------------------------------------------------------------------------------------------------------------
 
 
-def test_store_gives_back_what_was_added(tmp_path):
+def test_store_gives_back_what_was_added_for_the_same_settings(tmp_path):
     store = PartStore(tmp_path / "new" / "folder", "job", {"mc": 1})
     store.add(0, {"a": 1})
     store.add(2, {"a": 3})
-    assert PartStore(tmp_path / "new" / "folder", "job", {"mc": 1}).load() == {0: {"a": 1}, 2: {"a": 3}}
+    found = {(name, mc): PartStore(store.file.parent, name, {"mc": mc}).load() for name in ("job", "other") for mc in (1, 2)}
+    assert found.pop(("job", 1)) == {0: {"a": 1}, 2: {"a": 3}}
+    assert not any(found.values())
+    kept_nowhere = PartStore(None, "job", {})
+    kept_nowhere.add(0, {"a": 1})
+    assert kept_nowhere.load() == {}
 
 
-def test_store_of_other_settings_is_empty(tmp_path):
-    PartStore(tmp_path, "job", {"mc": 1}).add(0, {"a": 1})
-    assert PartStore(tmp_path, "job", {"mc": 2}).load() == {}
-    assert PartStore(tmp_path, "other", {"mc": 1}).load() == {}
-
-
-def test_store_without_a_folder_keeps_nothing():
-    store = PartStore(None, "job", {})
-    store.add(0, {"a": 1})
-    assert store.load() == {}
-
-
-@pytest.mark.parametrize("left", range(1, 30))
-def test_line_cut_short_is_ignored(tmp_path, left):
+def test_line_cut_short_is_ignored_and_written_again(tmp_path):
     store = PartStore(tmp_path, "job", {})
     store.add(0, {"a": 1})
     store.add(1, {"a": 2})
     whole = store.file.read_text()
-    store.file.write_text(whole[: len(whole) - left])
-    cut = left > 1  # one character less is only the end of the line
-    assert store.load() == ({0: {"a": 1}} if cut else {0: {"a": 1}, 1: {"a": 2}})
-
-
-def test_part_added_after_a_line_cut_short_is_kept(tmp_path):
-    store = PartStore(tmp_path, "job", {})
-    store.add(0, {"a": 1})
-    store.file.write_text(store.file.read_text() + '{"part": 1, "resu')
-    store.add(1, {"a": 2})
-    assert store.load() == {0: {"a": 1}, 1: {"a": 2}}
+    for left in range(1, 30):
+        store.file.write_text(whole[: len(whole) - left])
+        cut = left > 1  # one character less is only the end of the line
+        assert store.load() == ({0: {"a": 1}} if cut else {0: {"a": 1}, 1: {"a": 2}})
+        store.add(1, {"a": 2})
+        assert store.load() == {0: {"a": 1}, 1: {"a": 2}}
 
 
 def damaged_lines(line):
@@ -168,29 +155,6 @@ def test_finished_study_is_not_done_again(run, tmp_path, monkeypatch):
     assert run("--state", tmp_path / "state") == expected
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--mc", 3),
-        ("--seed", 1),
-        ("--alpha", 0.2),
-        ("--tree", "per-stratum"),
-        ("--design", "random"),
-        ("--test-design", "random"),
-        ("--particles", 8),
-        ("--min-leaf", 300),
-        ("--max-leaves", 3),
-        ("--max-depth", 8),
-        ("--absorb",),
-    ],
-    ids=lambda options: options[0],
-)
-def test_other_settings_do_not_reuse_parts(options, tmp_path):
-    changes = {option.removeprefix("--").replace("-", "_"): value for option, value in zip(options[::2], options[1::2])}
-    files = {PartStore(tmp_path, "job", identity(changed)).file for changed in (changes or {"absorb": True}, {})}
-    assert len(files) == 2
-
-
 def identity(changes, **more):
     """What the finished parts of a study on one map are known by; changes of the map's options are among the others."""
     options = MarbleOptions(**{"maps": ("center",)} | {k: v for k, v in changes.items() if k in vars(MarbleOptions())})
@@ -199,19 +163,19 @@ def identity(changes, **more):
     return CoverageStudy.of(options, **own, **more).identity(task)
 
 
+def test_parts_are_for_the_settings_that_change_results(tmp_path):
+    changes = {"mc": 3, "seed": 1, "alpha": 0.2, "tree": "per-stratum", "design": "random", "test_design": "random",
+               "particles": 8, "min_leaf": 300, "max_leaves": 3, "max_depth": 8, "absorb": True,
+               "maps": ("top-left",)}  # fmt: skip
+    stores = [PartStore(tmp_path, "job", identity(changed)) for changed in ({}, *({k: v} for k, v in changes.items()))]
+    assert len({store.name for store in stores}) == 1 + len(changes)
+    assert identity({}, device="auto", jobs=2, json=tmp_path / "rows.json", state=tmp_path) == identity({})
+
+
 def test_limits_of_leaves_reach_the_tree():
     study = CoverageStudy.of(Box(spacing=0.05), methods=("capture",), min_leaf=50, max_leaves=None, max_depth=2)
     cap = study.fit(study.task, study.task.transitions(800, np.random.default_rng(0)))["capture"]
     assert cap.groups == Tree(min_leaf=50, max_leaves=None, max_depth=2, stratum_input="label")
-
-
-def test_jobs_and_outputs_do_reuse_parts(tmp_path):
-    other = identity({}, device="auto", jobs=2, json=tmp_path / "rows.json", state=tmp_path)
-    assert other == identity({})
-
-
-def test_other_maps_do_not_reuse_parts():
-    assert identity({}) != identity({"maps": ("top-left",)})
 
 
 def test_row_of_all_maps_holds_every_outcome(tmp_path, small_design):
@@ -236,16 +200,8 @@ def test_row_of_all_maps_holds_every_outcome(tmp_path, small_design):
         (["--methods"], "method"),
         (["--maps"], "map"),
         (["--mc", "0"], "mc is 0"),
-        (["--mc", "-5"], "mc is -5"),
         (["--alpha", "2"], "alpha is 2.0"),
-        (["--alpha", "0"], "alpha is 0.0"),
-        (["--alpha", "nan"], "alpha is nan"),
-        (["--jobs", "0"], "jobs is 0"),
-        (["--particles", "0"], "particles is 0"),
-        (["--min-leaf", "0"], "min_leaf is 0"),
-        (["--max-leaves", "0"], "max_leaves is 0"),
         (["--max-depth", "0"], "max_depth is 0"),
-        (["--seed", "-1"], "seed is -1"),
         (["--seed", str(2**64)], "seed"),
         (["--sizes", "0"], "sizes is 0"),
         (["--sizes", "1000000000"], "1,000,000,000"),
@@ -253,30 +209,8 @@ def test_row_of_all_maps_holds_every_outcome(tmp_path, small_design):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_option_ends_with_one_sentence_and_status_2(options, said, capsys, small_design):
-    start = ["coverage", "marble", *([] if options[0] == "--maps" else ["--maps", "top-left"]), "--mc", "1"]
-    with pytest.raises(SystemExit) as stop:
-        main([*start, *options])
-    assert stop.value.code == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith("error: ")
-    assert said in shown.err
-    assert "Traceback" not in shown.err + shown.out
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--mc", "many"], "many"),
-        (["--design", "gird"], "grid"),
-        (["--tree", "leaf"], "per-stratum"),
-        (["--mcc", "1"], "--mc"),
-    ],
-)
-def test_option_that_does_not_parse_is_explained(options, said, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["coverage", "marble", *options])
-    assert stop.value.code == 2
-    assert said in capsys.readouterr().err
+    maps = [] if options[0] == "--maps" else ["--maps", "top-left"]
+    assert said in refused(capsys, "coverage", "marble", *maps, "--mc", "1", *options)
 
 
 def test_a_task_without_drawings_of_its_own_has_figures(tmp_path, capsys):
@@ -295,9 +229,5 @@ def test_corrected_model_that_does_not_exist_is_refused_before_the_work(capsys, 
 def test_place_that_cannot_be_written_is_refused_before_the_work(option, tmp_path, capsys, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(CoverageStudy, "calibrate", None)
-    with pytest.raises(SystemExit) as stop:
-        main(["coverage", "marble", "--maps", "top-left", option, str(tmp_path / "file" / "rows.json")])
-    assert stop.value.code == 2
-    shown = capsys.readouterr().err
-    assert "file" in shown
-    assert "--out" not in shown  # there is no such option
+    file = str(tmp_path / "file" / "rows.json")
+    assert "file" in refused(capsys, "coverage", "marble", "--maps", "top-left", option, file)

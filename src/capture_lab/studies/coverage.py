@@ -22,7 +22,7 @@ from capture_cp.conformal.groups import Tree
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
 from capture_cp.data.transitions import Transitions
-from capture_cp.report.output import cell_beside_paper
+from capture_cp.report.output import MARGIN, cell_beside_paper
 from capture_cp.spaces.strata import has_grid
 from capture_lab.studies import study
 from capture_lab.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
@@ -96,14 +96,15 @@ class CoverageStudy(study.Study):
             run_sizes(self, tasks, tests, console)
             return
         found, caps = self.measure(tasks, tests, console)
+        paper = Paper.of(self.task)
         for name in found:
-            console.print(self._table(name, tasks, tests, found[name]))
+            console.print(self.table(name, tasks, tests, found[name], paper))
 
         def draw(folder: Path) -> Iterable[Path]:
             every = caps | {name: self.calibrate(task) for name, task in tasks.items() if name not in caps}
             return next(iter(tasks.values())).drawing().coverage_figures(self, tasks, every, folder)
 
-        write_results(self, self.rows(found, tasks), console, draw)
+        write_results(self, self.rows(found, tasks, paper), console, draw)
 
     def checked_places(self) -> dict[str, Task]:
         """The tasks by place, all settings checked."""
@@ -198,18 +199,15 @@ class CoverageStudy(study.Study):
             return (caps for _, caps in run_parts(self.calibrate, tasks, self.jobs))
         return (self.calibrate(task, advance) for task in tasks)
 
-    def _counts(self, part: Mapping[str, Any]) -> Iterable[Counts]:
-        return (Counts.from_json(part[name]) for name in self.methods)
-
     def _total(self, parts: Iterable[Iterable[Counts]]) -> dict[str, Counts]:
         """The counts of several parts or places together, by method."""
         return {name: reduce(add, counts) for name, counts in zip(self.methods, zip(*parts))}
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
-    def rows(self, found: Found, tasks: Mapping[str, Task]) -> list[dict[str, Any]]:
+    def rows(self, found: Found, tasks: Mapping[str, Task], paper: Paper) -> list[dict[str, Any]]:
         """JSON rows of every place, method and reported regime, with the paper's figures where there are any."""
-        task, paper = next(iter(tasks.values())), Paper.of(self.task)
+        task = next(iter(tasks.values()))
         rows = []
         for place, counts in found.items():
             for name, counted in counts.items():
@@ -227,28 +225,35 @@ class CoverageStudy(study.Study):
         tasks = dict(self.task.places())
         return next(iter(tasks.values())).drawing().figure_data(tasks, figure)
 
-    def _table(
-        self, place: str, tasks: Mapping[str, Task], tests: Mapping[str, TestSet], counts: Mapping[str, Counts]
+    def table(
+        self,
+        place: str,
+        tasks: Mapping[str, Task],
+        tests: Mapping[str, TestSet],
+        counts: Mapping[str, Counts],
+        paper: Paper,
     ) -> Table:
-        task, paper = next(iter(tasks.values())), Paper.of(self.task)
+        """Coverage by regime and mean volume in one place, one column per method, next to the paper's figures."""
+        task = next(iter(tasks.values()))
         found = {name: counted.coverage(self.alpha, task.regimes) for name, counted in counts.items()}
         first = next(iter(counts.values()))
         title = tasks[place].place if place in tasks else place.capitalize()
         title += f": {first.inputs:,} test inputs" + ("" if self.mc == 1 else f" x {self.mc:,} outcomes")
-        caption = "\n".join(self._caption(place, task, tests, first))
+        caption = "\n".join(self._caption(place, task, tests, first, paper))
         table = plain_table(title, ["stratum" if task.regimes == task.strata.names else "regime"], found, caption)
         for regime in ("all", *task.reported):
             rows = {name: at.all if regime == "all" else at[regime] for name, at in found.items()}
-            cells = (cell_beside_paper(row, paper.coverage(place, name, regime)) for name, row in rows.items())
-            table.add_row(regime, *cells)
+            figures = {name: paper.coverage(place, name, regime) for name in rows}
+            table.add_row(regime, *(cell_beside_paper(row, figures[name], 1 - self.alpha) for name, row in rows.items()))
         table.add_section()
         unit = unit_of(task)
         table.add_row("volume", *(_volume(name, counts, paper.volume_ratio(place, name), unit) for name in found))
         return table
 
-    def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts) -> Iterator[str]:
-        theirs = "" if self.task.paper is None else " (the paper's in brackets)"
-        yield f"Coverage, %{theirs}, and below it the 95% interval over test inputs."
+    def _caption(self, place: str, task: Task, tests: Mapping[str, TestSet], counted: Counts, paper: Paper) -> Iterator[str]:
+        theirs = " (the paper's in brackets)" if paper.sections else ""
+        yield f"Coverage, %{theirs}, target {100 * (1 - self.alpha):g}, and below it the 95% interval over test inputs."
+        yield f"▼ over {100 * MARGIN:g} points below the target, ▲ over {100 * MARGIN:g} above."
         if counted.sized and REFERENCE in self.methods:
             unit = unit_of(task)
             yield f"Volume: mean {unit} of {counted.sized:,} regions as a ratio to {REFERENCE}{theirs}, 95% interval."
@@ -273,6 +278,7 @@ def _volume(name: str, counts: Mapping[str, Counts], figure: float | None, unit:
     if ratio is None or interval is None:
         mean = counted.cells.sum() / counted.sized
         return f"{mean:,.1f} cells" if unit == "cells" else f"{mean:.3g}" if np.isfinite(mean) else "infinite"
-    digits = ".2f" if ratio >= 0.095 else ".2g"
     beside = "" if figure is None else f" ({figure:.2f})"
-    return f"{ratio:{digits}}{beside}\n[dim]{interval[0]:{digits}}-{interval[1]:{digits}}[/dim]"
+    if ratio < 0.095:  # its interval would be wider than the column
+        return f"{ratio:.2g}{beside}"
+    return f"{ratio:.2f}{beside}\n[dim]{interval[0]:.2f}-{interval[1]:.2f}[/dim]"

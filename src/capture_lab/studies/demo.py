@@ -16,26 +16,25 @@ from rich.progress import Progress
 from capture_cp.base.checks import CaptureError, known_name
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import progress_bar, stage
-from capture_cp.base.streams import generator, stream
+from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
-from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Tree
 from capture_cp.planning.episode import Episode
 from capture_cp.report.html import report_trouble, settings_of, write_page
-from capture_cp.report.output import coverage_table, output_folder
+from capture_cp.report.output import output_folder
 from capture_cp.report.tables import coverage_page_table, draw_coverage, planning_page_table
 from capture_cp.spaces.strata import has_grid
-from capture_lab.studies.montecarlo import with_volumes
+from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.studies.planning_rows import summary
 from capture_lab.studies.results import Rows, write_results
 from capture_lab.studies.study import Alpha, Particles, RowsFile, Seed, Study, check_settings
 from capture_lab.tasks.practice import ready_promise
-from capture_lab.tasks.task import CALIBRATION, TEST, Task
+from capture_lab.tasks.task import CALIBRATION, TEST, Task, TestSet
 
-OURS, GAUSSIAN = "capture", "lucca"
+OURS = "capture"
 #: Methods without strata, the strongest first where the paper has no figures.
 RIVALS = ("no-strata", "pcp", "lucca", "particles")
 #: Test inputs whose regions have their volumes estimated where there is no grid.
@@ -111,38 +110,32 @@ class Demo(Study):
         return place, task
 
     def _results(self, place: str, task: Task, console: Console) -> Results:
-        fitted, coverage = self._calibrate(task)
-        console.print(coverage_table(f"{task.place}: coverage by where it ends up", coverage, OURS))
-        shared = {name: getattr(self, name) for name in ("episodes", "samples", "alpha", "particles", "seed")}
+        shared = {name: getattr(self, name) for name in ("alpha", "particles", "seed")}
+        fitted, coverage = self._covered(place, task, shared, console)
         methods = (self.rival or best_rival(Paper.of(self.task), place), OURS)
-        study = PlanningStudy.of(self.task, methods=methods, **shared)
+        study = PlanningStudy.of(self.task, methods=methods, episodes=self.episodes, samples=self.samples, **shared)
         episodes = {name: self._plan(study, task, place, name) for name in study.methods}
         planning = [study.row(place, name, [summary(run, task) for run in runs]) for name, runs in episodes.items()]
         console.print(study.table(task.place, planning))
-        rows = [row for name, at in coverage.items() for row in at.rows(task=task.name, map=place, method=name)]
-        return Results(place, task, fitted, rows, planning, episodes)
+        return Results(place, task, fitted, coverage, planning, episodes)
 
-    def _calibrate(self, task: Task) -> tuple[dict[str, Capture], dict[str, Coverage]]:
-        fitted, results = {}, {}
-        tree = Tree(per_stratum=self.per_stratum)
+    def _covered(
+        self, place: str, task: Task, shared: Mapping[str, Any], console: Console
+    ) -> tuple[Mapping[str, Capture], Rows]:
+        """The methods, calibrated on random transitions, and the rows of their coverage on as many new ones."""
+        volume = None if has_grid(task.strata) else VOLUMES
+        study = CoverageStudy(self.task, methods=METHODS, mc=1, volume=volume, **shared)
         with stage("Simulating transitions"):
             log, fresh = (
                 task.transitions(self.transitions, stream(self.seed, "demo", name)) for name in (CALIBRATION, TEST)
             )
-            # methods with one model and one seed draw the same particles
-            ours = task.method(OURS, self.particles, tree, self.seed)
-            drawn = task(log.X, self.particles, ours.fit_stream("particles"))
-            asked = task(fresh.X, self.particles, generator(self.seed))
-        with progress_bar() as progress:
-            for name in progress.track(METHODS, description="Calibrating and testing six methods"):
-                cap, of_particles = task.method(name, self.particles, tree, self.seed), name != GAUSSIAN
-                fitted[name] = cap.fit(log.X, log.Y, drawn if of_particles else None)
-                prediction = asked if of_particles else None
-                found = cap.coverage(fresh.X, fresh.Y, self.alpha, prediction=prediction, rng=self.seed)
-                if not has_grid(task.strata):
-                    found = with_volumes(found, fitted[name], fresh.X[:VOLUMES], stream(self.seed, "demo", "volumes", name))
-                results[name] = found
-        return fitted, results
+        with stage("Calibrating and testing six methods"):
+            tree, test = Tree(per_stratum=self.per_stratum), TestSet(fresh.X, Y=fresh.Y)
+            fitted = {name: task.method(name, self.particles, tree, self.seed).fit(log.X, log.Y) for name in METHODS}
+            (counts,) = study.count(fitted, task, test, [slice(0, len(fresh))])
+        no_figures = Paper()  # the paper's are of other transitions
+        console.print(study.table(place, {place: task}, {place: test}, counts, no_figures))
+        return fitted, study.rows({place: counts}, {place: task}, no_figures)
 
     def _plan(self, study: PlanningStudy, task: Task, place: str, name: str) -> list[Episode]:
         """Episodes of a row of the planning study; executed steps have the regions after practice, where there are any."""

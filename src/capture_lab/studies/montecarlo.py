@@ -7,7 +7,7 @@ the variance of a ratio of sums, and expressed as an effective sample size. With
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -206,13 +206,6 @@ def region_sizes(cap: Capture, X: Floats, prediction: Any, alpha: float, rng: np
         return cap.count_cells(X, alpha, prediction=prediction)
     q = cap.cell_thresholds(cap.group_thresholds(alpha), X)
     return batch_volumes(cap.score_, prediction, q, cap.strata, cap.n_outputs_, rng)
-
-
-def with_volumes(found: Coverage, cap: Capture, X: Floats, rng: np.random.Generator) -> Coverage:
-    """Coverage of strata without a grid, with the mean volumes of the regions of inputs X (v, dx)."""
-    mean = region_sizes(cap, X, cap.predict(X, rng), found.alpha, rng).mean(axis=0)
-    strata = tuple(replace(row, volume=float(volume)) for row, volume in zip(found.strata, mean))
-    return replace(found, all=replace(found.all, volume=float(mean.sum())), strata=strata)
 
 
 def unit_of(task: Task) -> str:
