@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-PATIENCE = 30.0
+PATIENCE = 120.0  # seconds; planners are compiled on the way
 
 
 @pytest.fixture(scope="module")

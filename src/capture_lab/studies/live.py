@@ -36,6 +36,7 @@ from capture_lab.tasks.task import Task
 PRACTICE_ALPHA = 0.1
 #: Number of starts; episodes use them in turn. How long (s) a finished one stays in view at speed 1.
 STARTS, OVER = 50, 1.0
+FIRST_PLAN = "planning; the first plan of a planner is compiled, for some seconds …"
 RECORDED = "Regions and counts are those of the recording."
 PRACTISED = (
     "Calibrated on {practice:,} runs of this planner. New runs are exchangeable with them: a random step of a run is inside "
@@ -142,7 +143,8 @@ class Shown:
     Attributes:
         mode: "by hand", "live" or "replay".
         now: with plans of the methods that are calibrated.
-        waiting: methods that are still being calibrated, and the progress of that, in words.
+        waiting: methods that are still being calibrated.
+        progress: of slow work, in words.
         episode: number of the live episode.
         practice: runs of this planner on which the first method's regions of executed steps are calibrated; 0 if they are
             calibrated on other transitions, or if the settings differ from those of the runs.
@@ -382,7 +384,11 @@ class TaskSession(Session):
         """Plan the first step of the next episode, unless the user has changed something meanwhile."""
         episode = self.episode + (before is not None)
         start = self.state if settings.from_state_shown else fitted.task.starts(STARTS)[episode % STARTS]
-        run = Run(fitted, settings, start, episode)
+        self._progress = FIRST_PLAN if before is None else ""
+        try:
+            run = Run(fitted, settings, start, episode)
+        finally:
+            self._progress = ""
         with self._lock:
             if self._run is before and self.settings is settings:
                 self._run, self._retune, self.episode = run, False, episode
@@ -401,7 +407,7 @@ class TaskSession(Session):
             scene.scene(now, pictures[0]),
             [(caption, beside(pictures)), *([("Close-up of the next step", beside(enlarged))] if enlarged else [])],
             self._x(now),
-            bool(shown.waiting),
+            bool(shown.waiting or shown.progress),
         )
 
     def shown(self) -> Shown:
@@ -468,7 +474,7 @@ def status_line(shown: Shown) -> str:
     if shown.waiting:
         return f"calibrating {' and '.join(shown.waiting)}{shown.progress} …"
     if shown.mode == "by hand":
-        return "by hand: press Play to plan live, or move the sliders"
+        return shown.progress or "by hand: press Play to plan live, or move the sliders"
     doing, now = "recording" if shown.mode == "replay" else f"episode {shown.episode + 1}", shown.now
     text = f"{doing}, step {len(now.trail) - 1}"
     if now.outcome is not None:
