@@ -23,7 +23,7 @@ from capture_cp.certificates.verdict import Correction, judge
 from capture_cp.commands.cautions import print_cautions
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.report.html import report_trouble
-from capture_cp.report.output import write_rows
+from capture_cp.report.output import table_of, write_rows
 
 SettingColumn = Annotated[
     str, tyro.conf.arg(help="Column with the name of the setting; not needed if there is only one.", metavar="COLUMN")
@@ -181,19 +181,16 @@ class CheckCertificate:
 
     def _table(self, standing: Standing) -> Table:
         since = "this file" if self.history is None else f"all of {self.history}"
-        table = Table(
-            title="New episodes",
-            caption=f"Capital bet on more frequent failures, in {since}. An alarm is one of {1 / standing.share:.4g},\n"
+        caption = (
+            f"Capital bet on more frequent failures, in {since}. An alarm is one of {1 / standing.share:.4g},\n"
             f"which a risk that has not grown reaches at any time with probability at most {standing.share:.2g}.\n"
-            "Intervals: exact, 95%.",
-            caption_justify="left",
+            "Intervals: exact, 95%."
         )
-        for heading in ("risk", "certified", "episodes", "seen", "capital"):
-            table.add_column(heading, justify="left" if heading == "risk" else "right")
+        rows = []
         for name, watch in standing.watches.items():
             low, high = clopper_pearson(watch.failures, watch.episodes)
             share = f"{100 * watch.failures / watch.episodes:.2f}% [{100 * low:.2f}, {100 * high:.2f}]"
             mark = " ALARM" if name in standing.alarms else ""
             grown = f"{math.exp(min(watch.log_largest, 300.0)):.3g}{mark}"
-            table.add_row(name, f"{100 * watch.delta:g}%", f"{watch.episodes:,}", share, grown)
-        return table
+            rows.append([name, f"{100 * watch.delta:g}%", f"{watch.episodes:,}", share, grown])
+        return table_of("New episodes", ("risk", "certified", "episodes", "seen", "capital"), rows, caption)

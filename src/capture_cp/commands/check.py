@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -15,7 +14,6 @@ from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, failure_rate, probability, whole_number
 from capture_cp.base.files import check_writable
-from capture_cp.capture.capture import Capture
 from capture_cp.commands import options
 from capture_cp.commands.batch import BatchCheck, History, check_log
 from capture_cp.commands.bundle import named_calibration, robot_facts
@@ -23,8 +21,8 @@ from capture_cp.commands.cautions import far_cautions, group_cautions, heard, li
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.reading import Remembered, beginning, check_fits, made_from, opened, remembered
 from capture_cp.commands.report import coverage_by_stratum
-from capture_cp.data.transitions import TransitionLog, Transitions
-from capture_cp.report.output import write_rows
+from capture_cp.data.transitions import Transitions
+from capture_cp.report.output import table_of, write_rows
 
 
 @dataclass(frozen=True)
@@ -79,10 +77,13 @@ class Check(Remembered):
         log = opened(remembered(self, self.calibration, facts, self.data, self.episode), console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
-            cap = self._calibration(facts, log)
+            Y = log.next if isinstance(log, Transitions) else None
+            cap = named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, Y)
             check_fits(cap, log, self.data)
             confidence = self.confidence if self.confidence is not None else facts.get("confidence")
-            history = self._history(cap)
+            history = None
+            if self.history is not None:
+                history = History.begun_or_continued(self.history, cap, self.alarm, self.seed)
             settings = alpha, confidence, self.alarm, self.seed, history
             found = check_log(cap, log, *settings, running("checking"))
             if found.sha256 in made_from(facts):
@@ -104,22 +105,13 @@ class Check(Remembered):
             history.save(self.history)  # last, so that a batch whose check failed can be given again
         self._conclude(console, found, history)
 
-    def _calibration(self, facts: Mapping[str, Any], log: TransitionLog) -> Capture:
-        """The calibration with its model and strata, which it contains or which are named."""
-        Y = log.Y if isinstance(log, Transitions) else None
-        return named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, Y)
-
-    def _history(self, cap: Capture) -> History | None:
-        return None if self.history is None else History.begun_or_continued(self.history, cap, self.alarm, self.seed)
-
     def _table(self, found: BatchCheck, history: History | None) -> Table:
-        table = Table(title="Has anything changed?", caption=self._caption(found, history), caption_justify="left")
-        for heading in ("question", "about", "p", "finding"):
-            table.add_column(heading, justify="right" if heading == "p" else "left")
-        for finding in found.findings:
-            mark = "\n[red]ALARM[/red]" if finding.alarm else ""
-            table.add_row(finding.question, escape(finding.about), f"{min(finding.p, 1.0):.2g}{mark}", finding.says)
-        return table
+        rows = [
+            [one.question, escape(one.about), f"{min(one.p, 1.0):.2g}" + "\n[red]ALARM[/red]" * one.alarm, one.says]
+            for one in found.findings
+        ]
+        headings, left = ("question", "about", "p", "finding"), ("about", "finding")
+        return table_of("Has anything changed?", headings, rows, self._caption(found, history), left)
 
     def _caption(self, found: BatchCheck, history: History | None) -> str:
         bet, batch = found.findings[0].level, found.findings[-1].level

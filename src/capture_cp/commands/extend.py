@@ -24,6 +24,7 @@ from capture_cp.commands.cautions import heard, listen, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.reading import Remembered, check_fits, made_from, opened, remembered
 from capture_cp.data.source import kind_of
+from capture_cp.report.output import table_of
 
 
 @dataclass(frozen=True)
@@ -105,17 +106,12 @@ class Extend(Remembered):
 def _growth(before: Capture, after: Capture, alpha: float, confidence: Any) -> Table:
     """Scores and thresholds of each group, before and after."""
     logs = len(sources_of(after))
-    table = Table(
-        title=f"{after.data_['rows']:,} transitions of {logs} {'log' if logs == 1 else 'logs'}, alpha {alpha:g}",
-        caption="Number of scores and threshold of each group, before and now.",
-        caption_justify="left",
-    )
-    table.add_column("group")
-    for heading in ("scores before", "now", "threshold before", "now"):
-        table.add_column(heading, justify="right")
+    rows = []
     old, new = (cap.group_thresholds(alpha, confidence=confidence) for cap in (before, after))
     for j in range(after.partition_.base.n_groups):
         sizes = [f"{int(cap.calibration_.sizes[j]):,}" for cap in (before, after)]
         shown = [f"{q[j]:.4g}" if q[j] < float("inf") else "infinite" for q in (old, new)]
-        table.add_row(escape(after.describe_group(j)), *sizes, *shown)
-    return table
+        rows.append([escape(after.describe_group(j)), *sizes, *shown])
+    title = f"{after.data_['rows']:,} transitions of {logs} {'log' if logs == 1 else 'logs'}, alpha {alpha:g}"
+    headings = "group", "scores before", "now", "threshold before", "now"
+    return table_of(title, headings, rows, "Number of scores and threshold of each group, before and now.")

@@ -16,12 +16,12 @@ import numpy as np
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import check_writable, written_whole
 from capture_cp.data.logged import runs_of
 from capture_cp.data.source import Column, LogSource, open_log
+from capture_cp.report.output import table_of
 
 MOST_SHOWN = 200
 
@@ -70,13 +70,12 @@ class Inspect:
         numbers = [column for column in columns if column.kind == "number"][:MOST_SHOWN]
         piece = next(source.pieces([name for column in numbers for name in column.entries]), {}) if numbers else {}
         title = f"{escape(self.data.name)}: {source.rows:,} rows{self._recordings(source)}"
-        table = Table(title=title, caption=self._caption(source, choice), caption_justify="left")
-        for heading in ("column", "holds", "width", "range in the first rows"):
-            table.add_column(heading, justify="right" if heading == "width" else "left")
+        rows = []
         for column in columns[:MOST_SHOWN]:
             parts = [piece[name] for name in column.entries if name in piece]
-            table.add_row(escape(shortened(column.name)), escape(column.kind), str(column.width or ""), _range(parts))
-        console.print(table)
+            rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), _range(parts)])
+        headings = "column", "holds", "width", "range in the first rows"
+        console.print(table_of(title, headings, rows, self._caption(source, choice), (headings[1], headings[3])))
         return choice
 
     def _recordings(self, source: LogSource) -> str:
@@ -96,14 +95,12 @@ class Inspect:
         bag, columns = Bag(several[0] if several else source.path), source.columns()
         seconds = max(bag.end - bag.start, 0) / 1e9
         title = f"{escape(bag.path.name)}: {seconds:.1f} s" + (f", the first of {len(several):,} bags" if several else "")
-        table = Table(title=title)
-        for heading in ("topic", "type", "messages", "Hz", "numbers"):
-            table.add_column(heading, justify="right" if heading in ("messages", "Hz") else "left")
+        rows = []
         for topic, (kind, n) in list(bag.topics.items())[:MOST_SHOWN]:
             fields = [column for column in columns if column.name.startswith(f"{topic}.")]
             rate = f"{(n - 1) / seconds:.1f}" if n > 1 and seconds else ""
-            table.add_row(escape(topic), escape(kind), f"{n:,}", rate, escape(_fields(topic, fields)))
-        console.print(table)
+            rows.append([escape(topic), escape(kind), f"{n:,}", rate, escape(_fields(topic, fields))])
+        console.print(table_of(title, ("topic", "type", "messages", "Hz", "numbers"), rows, left=("type", "numbers")))
         return proposed_topics(columns, {topic: kind for topic, (kind, _) in bag.topics.items()})
 
     def _propose(self, console: Console, choice: Proposal) -> None:

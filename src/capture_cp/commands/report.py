@@ -23,6 +23,7 @@ from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.data.transitions import CHUNK, Transitions
 from capture_cp.report.html import settings_of, write_page
+from capture_cp.report.output import table_of
 from capture_cp.report.tables import DASH, Cell, PageTable
 from capture_cp.spaces.strata import has_grid
 
@@ -39,19 +40,17 @@ def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Tabl
     """Coverage in % with its interval, one row per stratum."""
     unit = "episodes" if by_episode else "transitions"
     kind = "valid for any number of independent episodes" if by_episode else "exact binomial"
-    table = Table(
-        title=f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g}%",
-        caption=f"Intervals: 95%, {kind}. Coverage also varies with the calibration sample.",
-        caption_justify="left",
+    measured = ["mean cells"] if coverage.all.volume is not None else []
+    rows = [
+        [escape(row.name), *share_cells(row), f"{row.n:,}", *([] if row.volume is None else [f"{row.volume:,.1f}"])]
+        for row in (coverage if len(coverage.strata) > 1 else [coverage.all])
+    ]
+    return table_of(
+        f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g}%",
+        ["stratum", "coverage, %", "95% interval", unit, *measured],
+        rows,
+        f"Intervals: 95%, {kind}. Coverage also varies with the calibration sample.",
     )
-    table.add_column("stratum")
-    measured = coverage.all.volume is not None
-    for heading in ("coverage, %", "95% interval", unit, *(["mean cells"] if measured else [])):
-        table.add_column(heading, justify="right")
-    for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
-        cells = [f"{row.volume:,.1f}"] if row.volume is not None else []
-        table.add_row(escape(row.name), *share_cells(row), f"{row.n:,}", *cells)
-    return table
 
 
 def share_cells(row: CoverageRow) -> tuple[str, str]:
@@ -66,18 +65,18 @@ def group_table(groups: Sequence[dict[str, Any]], alpha: float) -> Table:
     """The groups with their sizes and thresholds; if there are many, only the smallest."""
     shown = sorted(groups, key=lambda group: group["calibration"])[:MOST_GROUPS]
     more = len(groups) - len(shown)
-    table = Table(
-        title=f"Groups and their thresholds at alpha {alpha:g}",
-        caption=None if more == 0 else f"The {MOST_GROUPS} smallest; {more} larger groups are left out.",
-    )
-    table.add_column("group")
-    for heading in ("calibration", "threshold", "coverage, %"):
-        table.add_column(heading, justify="right")
-    for group in shown:
-        share = "-" if group["coverage"] is None else f"{100 * group['coverage']:.1f}"
-        threshold = "infinite" if group["threshold"] is None else f"{group['threshold']:.4g}"
-        table.add_row(escape(group["group"]), f"{group['calibration']:,}", threshold, share)
-    return table
+    caption = None if more == 0 else f"The {MOST_GROUPS} smallest; {more} larger groups are left out."
+    rows = [
+        [
+            escape(group["group"]),
+            f"{group['calibration']:,}",
+            "infinite" if group["threshold"] is None else f"{group['threshold']:.4g}",
+            "-" if group["coverage"] is None else f"{100 * group['coverage']:.1f}",
+        ]
+        for group in shown
+    ]
+    headings = "group", "calibration", "threshold", "coverage, %"
+    return table_of(f"Groups and their thresholds at alpha {alpha:g}", headings, rows, caption)
 
 
 def write_report(

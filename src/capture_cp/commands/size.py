@@ -9,14 +9,13 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.commands.options import CHECK, TRAIN, Confidence, Shares, expected_to_suffice
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed, smallest_enough
-from capture_cp.report.output import write_rows
+from capture_cp.report.output import table_of, write_rows
 
 SURE = 0.95  # of calibrations within the range shown, and of logs that give every group enough
 
@@ -57,20 +56,13 @@ class Size:
         self._check()
         rows = self.rows()
         confident = "" if self.confidence is None else f", confidence {self.confidence:g}"
-        table = Table(
-            title=f"alpha {self.alpha:g}{confident}, {self.groups} {'group' if self.groups == 1 else 'groups'}",
-            caption=self._caption(),
-            caption_justify="left",
-        )
-        table.add_column("for")
-        for heading in ("scores in\neach group", "coverage of 95 in 100\ncalibrations", "transitions\nto log"):
-            table.add_column(heading, justify="right")
+        title = f"alpha {self.alpha:g}{confident}, {self.groups} {'group' if self.groups == 1 else 'groups'}"
+        headings = "for", "scores in\neach group", "coverage of 95 in 100\ncalibrations", "transitions\nto log"
+        shown = []
         for row in rows:
-            low, high = row["coverage"]
-            table.add_row(
-                row["for"], f"{row['scores']:,}", f"{100 * low:.1f} - {100 * high:.1f}%", f"{row['transitions']:,}"
-            )
-        console.print(table)
+            low, high = (100 * end for end in row["coverage"])
+            shown.append([row["for"], f"{row['scores']:,}", f"{low:.1f} - {high:.1f}%", f"{row['transitions']:,}"])
+        console.print(table_of(title, headings, shown, self._caption()))
         if self.json is not None:
             write_rows(self.json, rows, self, unmerged=self.to_keep_apart())
 

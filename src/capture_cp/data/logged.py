@@ -14,13 +14,13 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, known_name
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.data.source import Columns, LogSource, Table, check_numbers, expanded, known_column, limits, open_log
-from capture_cp.data.transitions import Transitions, check_distinct, check_order
+from capture_cp.data.transitions import TransitionLog, Transitions, check_distinct, check_order
 
 #: The clocks of a bag that can order its messages.
 CLOCKS = ("received", "header")
 
 
-class LoggedTransitions:
+class LoggedTransitions(TransitionLog):
     """A log on disk as transitions. Only the positions of its episodes are held in memory; it can be pickled.
 
     The arguments are those of `read_transitions`. With `following`, the last row of an episode is dropped, the rows of an
@@ -84,12 +84,7 @@ class LoggedTransitions:
     def __len__(self) -> int:
         return int(self._begins[-1])
 
-    @property
-    def X_names(self) -> tuple[str, ...]:
-        return self.state_names + self.action_names
-
     def episodes(self) -> Ints | None:
-        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None without episodes."""
         return None if self._episode is None else np.repeat(self._runs.numbers, np.diff(self._begins))
 
     def notes(self) -> list[str]:

@@ -5,10 +5,11 @@ The chunks of a log are the same whether it is in memory, on disk, or read by se
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,38 +32,34 @@ Result = TypeVar("Result")
 Runner = Callable[[Callable[[Any], Result], Sequence[Any]], Iterator[Result]]
 
 
-class TransitionLog(Protocol):
-    """Interface of transitions in memory or on disk, read in pieces: `Transitions` and `LoggedTransitions`."""
+class TransitionLog(ABC):
+    """Transitions in memory or on disk, read in pieces: `Transitions` and `LoggedTransitions`."""
+
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    next_names: tuple[str, ...]
+    episode_name: str
+    time_name: str
 
     @property
-    def state_names(self) -> tuple[str, ...]: ...
+    def X_names(self) -> tuple[str, ...]:
+        return self.state_names + self.action_names
 
-    @property
-    def action_names(self) -> tuple[str, ...]: ...
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of transitions."""
 
-    @property
-    def next_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def X_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def episode_name(self) -> str: ...
-
-    @property
-    def time_name(self) -> str: ...
-
-    def __len__(self) -> int: ...
-
+    @abstractmethod
     def episodes(self) -> Ints | None:
         """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""
 
+    @abstractmethod
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
         """Transitions from `start` to `stop`, in order, at most 65,536 at a time."""
 
 
 @dataclass(frozen=True)
-class Transitions:
+class Transitions(TransitionLog):
     """Logged transitions: `state` (n, ds), `action` (n, da), `next` (n, dc), and the names of their columns.
 
     `episode` (n,), numbers or text, is the episode of each transition, `time` (n,) its time; None if unknown.
@@ -120,10 +117,6 @@ class Transitions:
         """Outputs (n, dc): the next configurations."""
         return self.next
 
-    @property
-    def X_names(self) -> tuple[str, ...]:
-        return self.state_names + self.action_names
-
     def __len__(self) -> int:
         return len(self.state)
 
@@ -154,11 +147,9 @@ class Transitions:
         return {name: array for name, array in fields.items() if array is not None}
 
     def episodes(self) -> Ints | None:
-        """Episode of every transition as numbers 0, 1, ... in the order of their names, (n,); None if unknown."""
         return None if self.episode is None else episode_numbers(self.episode, len(self))
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
-        """Transitions from `start` to `stop`, in order, at most 65,536 at a time."""
         first, last = limits(len(self), start, stop)
         for row in range(first, last, PIECE):
             yield self.rows(slice(row, min(row + PIECE, last)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from rich.table import Table
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import Pathlike, write_json
@@ -28,6 +30,18 @@ def output_folder(path: Pathlike) -> Path:
 def write_rows(path: Pathlike, rows: Sequence[Mapping[str, Any]], config: Any, **more: Any) -> None:
     """Write rows, their settings (a dataclass) and `more` entries as one JSON file."""
     write_json(path, {"schema": 1, "rows": list(rows), **more, "config": asdict(config)})
+
+
+def table_of(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str | None = None, left: Sequence[str] = ()
+) -> Table:
+    """A table for a terminal: the first column and those in `left` begin at the left, numbers end at the right."""
+    table = Table(title=title, caption=caption, caption_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in (headings[0], *left) else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def cell_beside_paper(row: CoverageRow, figure: float | None, target: float) -> str:
