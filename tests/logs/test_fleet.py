@@ -126,12 +126,12 @@ def test_a_part_is_cut_into_the_same_chunks_wherever_it_lies(small_chunks, seed)
     chosen = rng.random(len(data)) < rng.random()
     chosen[int(rng.integers(len(data)))] = True
     part, wanted = LogPart(data, chosen), rng.random(int(chosen.sum())) < 0.3
-    chunks = [(span, chunk) for span in part.spans(wanted) for chunk in span.chunks()]
-    np.testing.assert_array_equal(np.concatenate([chunk.X for _, chunk in chunks]), data.X[chosen])
-    np.testing.assert_array_equal(np.concatenate([span.wanted_of(chunk) for span, chunk in chunks]), wanted)
-    assert [chunk.number for _, chunk in chunks] == list(range(len(chunks)))
-    assert all(len(chunk.X) == 700 for _, chunk in chunks[:-1])
-    assert all(chunk.first == 700 * chunk.number for _, chunk in chunks)
+    chunks = [chunk for span in part.spans(wanted) for chunk in span.chunks()]
+    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), data.X[chosen])
+    np.testing.assert_array_equal(np.concatenate([chunk.wanted for chunk in chunks]), wanted)
+    assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
+    assert all(len(chunk.X) == 700 for chunk in chunks[:-1])
+    assert all(chunk.first == 700 * chunk.number for chunk in chunks)
 
 
 # -- the command ----------------------------------------------------------------------------------------------------------

@@ -302,7 +302,8 @@ class Capture(Fitted):
         simultaneous: bool = False,
     ) -> Coverage:
         """Coverage from membership, strata, grown groups and episodes, (n,) each, and mean cells (M + 1,)."""
-        described = [self.describe_group(j) for j in range(self.partition_.n_groups)]
+        roots = self._root_names()
+        described = [self.partition_.describe(j, roots) for j in range(self.partition_.n_groups)]
         grouped = Grouped(groups, described, self.calibration_.sizes)
         found = coverage_of(alpha, inside, m, list(self.strata.names), volumes, episodes, simultaneous, grouped)
         return found if self.shift_ is None else replace(found, note=f"guaranteed for {self.shift_}")

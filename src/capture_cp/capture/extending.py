@@ -12,12 +12,11 @@ import numpy as np
 from capture_cp.base.arrays import digest, digest_of_chunks
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.log_fit import in_columns
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.conformal.groups import met, scores_of_groups
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.data.transitions import Chunk, LogPart, Runner, Span, TransitionLog, in_turn
+from capture_cp.data.transitions import Chunk, LogPart, Runner, TransitionLog, in_columns, in_turn
 
 Scores = GroupScores | EpisodeScores
 
@@ -95,7 +94,7 @@ def sources_of(cap: Capture) -> list[dict[str, Any]]:
     return list(given) if given is not None else [{name: cap.data_[name] for name in ("rows", "sha256")}]
 
 
-def _score(cap: Capture, _: Span, chunk: Chunk) -> tuple[Floats, Ints, Ints, list[str]]:
+def _score(cap: Capture, chunk: Chunk) -> tuple[Floats, Ints, Ints, list[str]]:
     """Score, group and stratum of each transition of a chunk, and its digest."""
     m, name = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on"), digest(chunk.X, chunk.Y)
     check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)

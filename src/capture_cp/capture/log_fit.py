@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +17,17 @@ from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import Examples, Groups, met, scores_of_groups
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition
-from capture_cp.data.transitions import Chunk, LogPart, Runner, Span, TransitionLog, in_turn, provenance, rows_to_remember
+from capture_cp.data.transitions import (
+    Chunk,
+    LogPart,
+    Runner,
+    Span,
+    TransitionLog,
+    in_columns,
+    in_turn,
+    provenance,
+    rows_to_remember,
+)
 
 BLOCK = 1 << 20  # rows moved at a time
 SmallInts = npt.NDArray[np.int32]
@@ -85,13 +94,8 @@ def coverage_of_log(
     return cap.tallied(inside, m, groups, float(alpha), None, part.episodes())
 
 
-def in_columns(work: Callable[[Span, Chunk], Sequence[Any]], span: Span) -> tuple[Any, ...]:
-    """What `work` returns for each chunk of a span, several arrays (n, ...), each joined over the chunks."""
-    return tuple(map(np.concatenate, zip(*(work(span, chunk) for chunk in span.chunks()))))
-
-
 def _test(
-    cap: Capture, alpha: float, confidence: float | None, rng: int, span: Span, chunk: Chunk
+    cap: Capture, alpha: float, confidence: float | None, rng: int, chunk: Chunk
 ) -> tuple[Bools, SmallInts, SmallInts]:
     """Whether each outcome of a chunk was in its region, with its stratum and group."""
     m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on")
@@ -129,13 +133,13 @@ def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Ru
     return _Scored(R, m, growing, np.concatenate(remembered), digests)
 
 
-def _score(cap: Capture, span: Span, chunk: Chunk) -> tuple[Floats, SmallInts, Floats, list[str]]:
+def _score(cap: Capture, chunk: Chunk) -> tuple[Floats, SmallInts, Floats, list[str]]:
     """Scores and strata of the transitions of a chunk, from its own random numbers; some of its inputs, and its digest."""
     m = cap.feasible_index(chunk.Y, f"Y from row {chunk.first} on").astype(np.int32)
     check_unseen(cap.model, chunk.X, chunk.Y, chunk.episode)
     cap.groups_.check_inputs(chunk.X)
     R = cap.chunk_scores(chunk.X, chunk.Y, chunk.number)
-    return R, m, rows_where(span.wanted_of(chunk), chunk.X), [digest(chunk.X, chunk.Y)]
+    return R, m, rows_where(chunk.wanted, chunk.X), [digest(chunk.X, chunk.Y)]
 
 
 def _partition(cap: Capture, scored: _Scored, held_out: Bools, episodes: Ints | None, rng: np.random.Generator) -> Partition:
@@ -178,7 +182,7 @@ def _group(partition: Partition, labelled: tuple[Span, Labels]) -> SmallInts:
     span, labels = labelled
     found = []
     for chunk in span.chunks():
-        wanted, first = span.wanted_of(chunk), chunk.first - span.first
+        wanted, first = chunk.wanted, chunk.first - span.first
         m = labels[first : first + len(chunk.X)][wanted].astype(np.int64)
         found.append(partition.groups(rows_where(wanted, chunk.X), m).astype(np.int32))
     return np.concatenate(found)

@@ -20,7 +20,7 @@ from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.drift import MOST_ROWS, Outcomes, column_p_values, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.data.transitions import CHUNK, LogPart, Runner, Span, TransitionLog, Transitions, in_turn
+from capture_cp.data.transitions import CHUNK, Chunk, LogPart, Runner, TransitionLog, Transitions, in_columns, in_turn
 
 QUESTIONS = ("order", "scores", "coverage", "inputs")
 
@@ -107,9 +107,10 @@ def check_log(
     n = len(log)
     rows = np.arange(n) if episodes is None else one_of_each(episodes, monitor.rng)
     asked = _asked(cap, log, rows, alpha, confidence, monitor, run)
+    digests = asked.digests.tolist()
     if history is not None:
         level = history.level
-        history.check_new(n, asked.digests, asked.beginning)
+        history.check_new(n, digests, asked.X, asked.Y)
     coverage = cap.tallied(asked.inside, asked.m, asked.groups, float(alpha), None, episodes)
     R, group, here = asked.R[rows], asked.groups[rows].astype(np.int64), asked.inside[rows]
     each = level / len(QUESTIONS)
@@ -124,9 +125,9 @@ def check_log(
         *_coverage(Outcomes.of(single, R, group, here, alpha, confidence), together, part),
         *_inputs(cap, asked.sampled, log.X_names, part),
     ]
-    checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(asked.digests))
+    checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(digests))
     if history is not None:
-        history.add(n, asked.digests, checked.alarms_about)
+        history.add(n, digests, checked.alarms_about)
     return checked
 
 
@@ -138,8 +139,9 @@ class _Asked(NamedTuple):
     m: npt.NDArray[np.int32]  # (n,)
     groups: npt.NDArray[np.int32]  # (n,)
     sampled: Floats  # inputs of some, (r, dx)
-    digests: list[str]  # of the chunks
-    beginning: tuple[Floats, Floats]  # inputs and outcomes of the first chunk
+    digests: npt.NDArray[np.str_]  # of the chunks
+    X: Floats  # inputs of the first chunk
+    Y: Floats  # outcomes of the first chunk
 
 
 def _asked(
@@ -152,42 +154,28 @@ def _asked(
     run: Runner[Any],
 ) -> _Asked:
     """Ask about every transition; `rows` are those that are tested, of which some evenly spaced ones are kept."""
-    n, at = len(log), 0
+    n = len(log)
     wanted = np.zeros(n, dtype=bool)
     wanted[rows[:: -(-len(rows) // MOST_ROWS)]] = True
     part = LogPart.whole(log)
     # a log of one chunk draws from the monitor itself; in longer logs every chunk has its own random numbers
     rng: Any = monitor.rng if n <= CHUNK else int(monitor.rng.integers(2**62))
     cap.group_thresholds(alpha, confidence=confidence)  # warns here, once
-    R, inside = np.empty(n), np.empty(n, dtype=bool)
-    m, groups = (np.empty(n, dtype=np.int32) for _ in range(2))
-    sampled, digests, beginning = [], [], None
     here_only = isinstance(rng, np.random.Generator)  # it must go on from where it stands
-    for found in (in_turn if here_only else run)(partial(_ask, cap, alpha, confidence, rng), part.spans(wanted)):
-        here = slice(at, at := at + len(found.R))
-        R[here], inside[here], m[here], groups[here] = found.R, found.inside, found.m, found.groups
-        sampled.append(found.sampled)
-        digests += found.digests
-        beginning = beginning or found.beginning
-    assert beginning is not None
-    return _Asked(R, inside, m, groups, np.concatenate(sampled), digests, beginning)
+    ask = partial(in_columns, partial(_ask, cap, alpha, confidence, rng))
+    return _Asked(*map(np.concatenate, zip(*(in_turn if here_only else run)(ask, part.spans(wanted)))))
 
 
-def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, span: Span) -> _Asked:
-    found, sampled, digests, beginning = [], [], [], None
-    for chunk in span.chunks():
-        m = cap.feasible_index(chunk.Y, "Y" if chunk.first == 0 else f"Y from row {chunk.first} on")
-        again = rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
-        prediction = cap.predict(chunk.X, again)
-        inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, prediction, m)
-        group = cap.partition_.grown.groups(chunk.X, m)
-        found.append((cap.scores(prediction, chunk.Y), inside, m.astype(np.int32), group.astype(np.int32)))
-        sampled.append(chunk.X[span.wanted_of(chunk)])
-        digests.append(digest(chunk.X, chunk.Y))
-        beginning = beginning or (chunk.X, chunk.Y)
-    R, held, labels, groups = (np.concatenate(column) for column in zip(*found))
-    first = beginning if span.number == 0 and beginning is not None else (np.empty((0, 0)), np.empty((0, 0)))
-    return _Asked(R, held, labels, groups, np.concatenate(sampled), digests, first)
+def _ask(cap: Capture, alpha: float, confidence: float | None, rng: Any, chunk: Chunk) -> tuple[Any, ...]:
+    m = cap.feasible_index(chunk.Y, "Y" if chunk.first == 0 else f"Y from row {chunk.first} on")
+    again = rng if isinstance(rng, np.random.Generator) else stream(rng, "check", chunk.number)
+    prediction = cap.predict(chunk.X, again)
+    inside = cap.contains(chunk.X, chunk.Y, alpha, confidence, prediction, m)
+    group = cap.partition_.grown.groups(chunk.X, m).astype(np.int32)
+    known = slice(None if chunk.number == 0 else 0)
+    names = [digest(chunk.X, chunk.Y)]
+    R = cap.scores(prediction, chunk.Y)
+    return R, inside, m.astype(np.int32), group, chunk.X[chunk.wanted], names, chunk.X[known], chunk.Y[known]
 
 
 def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -> Finding:
@@ -292,12 +280,11 @@ class History:
         number = len(self.batches) + 1
         return 1.0 / (number * (number + 1))
 
-    def check_new(self, n: int, digests: Sequence[str], beginning: tuple[Floats, Floats]) -> None:
+    def check_new(self, n: int, digests: Sequence[str], X: Floats, Y: Floats) -> None:
         """Reject a batch of n transitions that is, or begins with, one that was checked before.
 
-        `digests` are those of its chunks, `beginning` inputs and outcomes of the first: a longer batch is known as a whole.
+        `digests` are those of its chunks, X and Y the first: a longer batch is known as a whole.
         """
-        X, Y = beginning
         beginnings = {rows: digest(X[:rows], Y[:rows]) for rows in {seen["rows"] for seen in self.batches} if rows <= len(X)}
         beginnings[n] = digest_of_chunks(digests)
         for number, seen in enumerate(self.batches, 1):

@@ -25,13 +25,7 @@ Running = Callable[[str], Runner[Any]]
 
 @dataclass(frozen=True)
 class Computing:
-    """Where the work is done. The results do not depend on it.
-
-    Attributes:
-        backend: processes of this machine, or the workers of a Dask or Ray cluster.
-        cluster: address of a running scheduler.
-        jobs: processes; by default this one, with a backend one per core.
-    """
+    """Where the work is done. The results do not depend on it."""
 
     backend: Annotated[
         BackendName, tyro.conf.arg(help="Processes on this machine (loky), or workers of a Dask or Ray cluster.")

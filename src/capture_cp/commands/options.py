@@ -131,14 +131,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Distances:
-    """How configurations are compared.
-
-    Attributes:
-        angles: columns of the next configuration that are angles in radians and wrap.
-        metric: se2 for poses x, z, angle, se3 for poses x, y, z and a quaternion w, x, y, z; else numbers and angles.
-        length: characteristic length of a pose, that turns an angle into a distance: the body's largest radius.
-        weights: one per column of the next configuration, to make numbers of different units comparable.
-    """
+    """How configurations are compared: numbers and `angles` with `weights`, or poses with the body's `length`."""
 
     angles: Annotated[
         tuple[str, ...], tyro.conf.arg(help="Columns of the configuration that are angles in radians.", metavar="COLUMN ...")
@@ -192,7 +185,12 @@ class Distances:
         return metric
 
 
+def plain(name: str) -> str:
+    """The name of a number of the configuration without what says that it is the next one."""
+    return name.removeprefix("next_").removesuffix("_next") or name
+
+
 def axes_before(log: Transitions) -> list[tuple[int, int]]:
     """Columns of next configuration and state that are one thing before and after, by their names."""
-    plain = [name.removeprefix("next_").removesuffix("_next") for name in log.next_names]
-    return [(after, log.state_names.index(name)) for after, name in enumerate(plain) if name in log.state_names]
+    names = map(plain, log.next_names)
+    return [(after, log.state_names.index(name)) for after, name in enumerate(names) if name in log.state_names]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from capture_cp.commands.user_objects import labels_of_user, refuse_infeasible
 from capture_cp.conformal.episodes import part_of_rows
 from capture_cp.conformal.scores import Model
 from capture_cp.data.logged import LoggedTransitions
-from capture_cp.data.transitions import LogPart, Runner, Span, TransitionLog, Transitions, joined
+from capture_cp.data.transitions import Chunk, LogPart, Runner, TransitionLog, Transitions, in_columns, joined
 from capture_cp.spaces.strata import INFEASIBLE, Strata
 
 IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memory
@@ -32,7 +32,6 @@ SAMPLE = 200_000
 #: Rows that the linear model is trained on.
 TRAINED = 1_000_000
 BLOCK = 1 << 20  # rows that are numbered at a time
-MOST_SHOWN = 6  # infeasible rows whose numbers are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,74 +178,38 @@ class Survey:
 
 def survey(split: Split, strata: Strata | None, model: Model | None, name: str, folder: Path, run: Runner[Any]) -> Survey:
     """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata."""
-    log, n = split.log, len(split.log)
+    log, n = split.log, len(split.number)
     stride = -(-n // SAMPLE)
     most = {"to train": TRAINED, "to check": SAMPLE}
     samples = [np.arange(0, n, stride), *(split.some(part, most[part]) for part in split.names if part in most)]
     wanted = np.zeros(n, dtype=bool)
     for rows in samples:
         wanted[rows] = True
-    look = partial(_look, strata, model, name, folder, stride)
-    seen = _together(list(run(look, LogPart.whole(log).spans(wanted))))
-    if seen.infeasible:
-        refuse_infeasible(name, seen.infeasible, n, seen.outside)
-    there = np.flatnonzero(wanted)
-    kept = _transitions(log, seen)
+    look = partial(in_columns, partial(_look, strata, model, name, folder, stride))
+    found = zip(*run(look, LogPart.whole(log).spans(wanted)))
+    digests, low, high, outside, X, Y, episode, marks = map(np.concatenate, found)
+    if len(outside):
+        refuse_infeasible(name, len(outside), n, outside)
+    there, ds = np.flatnonzero(wanted), len(log.state_names)
+    names, run_names = (log.state_names, log.action_names, log.next_names), episode if len(episode) else None
+    kept = Transitions(X[:, :ds], X[:, ds:], Y, *names, run_names, None, log.episode_name, log.time_name)
     sample, *parts = [kept.rows(np.searchsorted(there, rows)) for rows in samples]
     named = dict(zip([part for part in split.names if part in most], parts))
-    return Survey(seen.digests, seen.low, seen.high, sample, named, seen.marks, stride)
+    return Survey(digests.tolist(), low.min(axis=0), high.max(axis=0), sample, named, marks, stride)
 
 
-class _Seen(NamedTuple):
-    digests: list[str]
-    low: Floats
-    high: Floats
-    infeasible: int
-    outside: Ints  # the first of them
-    X: Floats  # of wanted rows
-    Y: Floats
-    episode: npt.NDArray[Any] | None
-    marks: npt.NDArray[np.uint64]
-
-
-def _together(seen: Sequence[_Seen]) -> _Seen:
-    """What was seen in consecutive chunks or spans, as one."""
-    return _Seen(
-        [digest for one in seen for digest in one.digests],
-        np.min([one.low for one in seen], axis=0),
-        np.max([one.high for one in seen], axis=0),
-        sum(one.infeasible for one in seen),
-        np.concatenate([one.outside for one in seen])[:MOST_SHOWN],
-        np.concatenate([one.X for one in seen]),
-        np.concatenate([one.Y for one in seen]),
-        None if seen[0].episode is None else np.concatenate([one.episode for one in seen if one.episode is not None]),
-        np.concatenate([one.marks for one in seen]),
-    )
-
-
-def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, span: Span) -> _Seen:
-    seen = []
-    for chunk in span.chunks():
-        if model is not None:
-            check_unseen(model, chunk.X, chunk.Y)  # of the whole log: what it is checked on must be new to it as well
-        outside = np.empty(0, dtype=np.int64)
-        if strata is not None:
-            outside = chunk.first + np.flatnonzero(labels_of_user(strata, name, folder, chunk.Y) == INFEASIBLE)
-        rows = np.flatnonzero(span.wanted_of(chunk))
-        seen.append(
-            _Seen(
-                [digest(chunk.X, chunk.Y)],
-                np.array([column.min() for column in chunk.Y.T]),  # several times faster than min(axis=0)
-                np.array([column.max() for column in chunk.Y.T]),
-                len(outside),
-                outside,
-                chunk.X.take(rows, axis=0),
-                chunk.Y.take(rows, axis=0),
-                None if chunk.episode is None else chunk.episode[rows],
-                marked(chunk.X, chunk.Y, chunk.first, stride),
-            )
-        )
-    return _together(seen)
+def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, chunk: Chunk) -> tuple[Any, ...]:
+    """Digest, ends and marks of a chunk, its infeasible rows, and inputs, outcomes and episodes of those wanted."""
+    X, Y, rows = chunk.X, chunk.Y, np.flatnonzero(chunk.wanted)
+    if model is not None:
+        check_unseen(model, X, Y)  # of the whole log: what it is checked on must be new to it as well
+    outside = rows[:0]
+    if strata is not None:
+        outside = chunk.first + np.flatnonzero(labels_of_user(strata, name, folder, Y) == INFEASIBLE)
+    low, high = ([[end(column) for column in Y.T]] for end in (np.min, np.max))  # several times faster than min(axis=0)
+    episode = rows[:0] if chunk.episode is None else chunk.episode[rows]
+    marks = marked(X, Y, chunk.first, stride)
+    return [digest(X, Y)], low, high, outside, X.take(rows, axis=0), Y.take(rows, axis=0), episode, marks
 
 
 def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint64]:
@@ -264,13 +227,6 @@ def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint
     found ^= found >> np.uint64(32)
     chosen = np.flatnonzero(found % np.uint64(stride) == 0)
     return np.stack([(first + chosen).astype(np.uint64), found[chosen]], axis=1)
-
-
-def _transitions(log: TransitionLog, seen: _Seen) -> Transitions:
-    """The rows that were wanted."""
-    names, ds = (log.state_names, log.action_names, log.next_names), len(log.state_names)
-    parts = seen.X[:, :ds], seen.X[:, ds:], seen.Y
-    return Transitions(*parts, *names, seen.episode, None, log.episode_name, log.time_name)
 
 
 def shared_rows(found: Survey, split: Split) -> Sequence[tuple[str, str, int, int]]:

@@ -14,6 +14,7 @@ from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.capture.region_members import extracts_of
+from capture_cp.commands.options import plain
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.panel import Extract
 from capture_cp.report.regions import plot_pairs, regions_figure, wrapped
@@ -84,10 +85,10 @@ def starts_of(log: Transitions) -> Floats | None:
 
 def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[int] | None:
     """Columns of the state that are the configuration: those named like the next one, or all if they are as many."""
-    plain = [name.removeprefix("next_").removesuffix("_next") for name in after]
-    if all(name in state for name in plain):
-        return [state.index(name) for name in plain]
-    return list(range(len(state))) if len(state) == len(plain) else None
+    names = list(map(plain, after))
+    if all(name in state for name in names):
+        return [state.index(name) for name in names]
+    return list(range(len(state))) if len(state) == len(names) else None
 
 
 def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int], gridded: bool) -> list[Shown]:

@@ -14,6 +14,7 @@ import tyro
 from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate, known_name, whole_number
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.bundle import named_calibration, robot_facts
+from capture_cp.commands.options import plain
 from capture_cp.commands.reading import Remembered
 from capture_cp.commands.report_figures import configuration_columns
 from capture_cp.conformal.scores import NearestParticles
@@ -175,11 +176,6 @@ class RobotOptions(Remembered):
                 f"of {dc}: name the columns that it was calibrated with."
             )
         return state, action, after
-
-
-def plain(name: str) -> str:
-    """The name of a number of the configuration without what says that it is the next one."""
-    return name.removeprefix("next_").removesuffix("_next") or name
 
 
 def plain_names(names: Sequence[str]) -> tuple[str, ...]:

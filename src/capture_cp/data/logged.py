@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -203,8 +202,7 @@ def _without_empty(runs: Runs, counts: Ints) -> Runs:
 # -- episodes, found in one scan of one column ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """Runs of consecutive rows of one episode, in the order of the log.
 
     Attributes:

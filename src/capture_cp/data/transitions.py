@@ -282,6 +282,7 @@ class Chunk(NamedTuple):
     X: Floats  # (n, dx)
     Y: Floats  # (n, dc)
     episode: npt.NDArray[Any] | None  # (n,): names
+    wanted: Bools  # (n,): which of them are returned unchanged
 
 
 @dataclass(frozen=True)
@@ -329,13 +330,15 @@ class Span:
             yield self._chunk(number, joined(held))
 
     def _chunk(self, number: int, rows: Transitions) -> Chunk:
-        X, Y = (np.ascontiguousarray(part) for part in (rows.X, rows.Y))
-        return Chunk(number, number * self.size, X, Y, rows.episode)
+        X, Y = (np.ascontiguousarray(part) for part in (rows.X, rows.next))
+        first = (number - self.number) * self.size
+        wanted = np.zeros(len(X), dtype=bool) if self.wanted is None else self.wanted[first : first + len(X)]
+        return Chunk(number, number * self.size, X, Y, rows.episode, wanted)
 
-    def wanted_of(self, chunk: Chunk) -> Bools:
-        """Which rows of a chunk are wanted: bool (n,)."""
-        first = chunk.first - self.first
-        return np.zeros(len(chunk.X), dtype=bool) if self.wanted is None else self.wanted[first : first + len(chunk.X)]
+
+def in_columns(work: Callable[[Chunk], Sequence[Any]], span: Span) -> tuple[Any, ...]:
+    """What `work` returns for each chunk of a span, several arrays (n, ...), each joined over the chunks."""
+    return tuple(map(np.concatenate, zip(*map(work, span.chunks()))))
 
 
 @dataclass(frozen=True)
