@@ -150,13 +150,8 @@ class CheckCertificate:
         )
         standing.update(episodes)
         if standing.seen(self.outcomes):
-            console.print(
-                f"warning: {self.outcomes} has the content of a file that was checked before; if these are the same "
-                "episodes, they now count twice; in that case begin a new --history.",
-                style="yellow",
-                highlight=False,
-                markup=False,
-            )
+            again = "if these are the same episodes, they now count twice; in that case begin a new --history."
+            print_cautions(console, [f"{self.outcomes} has the content of a file that was checked before; {again}"])
         console.print(certificate.claim, highlight=False, markup=False)
         console.print(self._table(standing))
         alarms = standing.alarms

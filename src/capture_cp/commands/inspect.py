@@ -69,18 +69,15 @@ class Inspect:
         choice = proposed(columns)
         numbers = [column for column in columns if column.kind == "number"][:MOST_SHOWN]
         piece = next(source.pieces([name for column in numbers for name in column.entries]), {}) if numbers else {}
-        title = f"{escape(self.data.name)}: {source.rows:,} rows{self._recordings(source)}"
+        parts = len(source.parts())
+        title = f"{escape(self.data.name)}: {source.rows:,} rows" + (f" in {parts:,} recordings" if parts > 1 else "")
         rows = []
         for column in columns[:MOST_SHOWN]:
-            parts = [piece[name] for name in column.entries if name in piece]
-            rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), _range(parts)])
+            values = [piece[name] for name in column.entries if name in piece]
+            rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), _range(values)])
         headings = "column", "holds", "width", "range in the first rows"
         console.print(table_of(title, headings, rows, self._caption(source, choice), (headings[1], headings[3])))
         return choice
-
-    def _recordings(self, source: LogSource) -> str:
-        n = len(source.parts())
-        return f" in {n:,} recordings" if n > 1 else ""
 
     def _caption(self, source: LogSource, choice: Proposal | None) -> str | None:
         if choice is None or choice.episode is None:
