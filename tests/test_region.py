@@ -13,15 +13,19 @@ from capture_cp import (
     SE2,
     Capture,
     CaptureError,
+    Euclidean,
     FunctionStrata,
     Grid,
     GridStrata,
     NearestParticles,
     OneGroup,
+    Product,
     Region,
     Score,
+    Torus,
 )
 from capture_cp.base import streams
+from capture_cp.capture.region import cells_of
 
 WALLS = np.array([[0, 0, 0, 0, -1]] * 3 + [[1, 1, 1, 1, -1]])
 
@@ -65,6 +69,32 @@ def test_an_ambient_region_ignores_feasibility(strata):
     assert [1.0, 4.0] in region
     assert region.volumes() == {"free": 4.0, "edge": 0.0, "infeasible": 1.0}
     assert len(make(strata, [np.inf, np.inf], ambient=True).cells()) == 20
+
+
+@pytest.mark.parametrize("periodic", [(), (1,)])
+@pytest.mark.parametrize("ambient", [False, True])
+def test_cells_found_together_are_those_of_each_region(periodic, ambient):
+    rng = np.random.default_rng(3)
+    grid = Grid((0.0, -np.pi), (0.5, np.pi / 6), (9, 12), periodic)
+    strata = GridStrata(grid, rng.integers(-1, 2, (9, 12)), ["free", "edge"])
+    metric = Product((Euclidean(), Torus()), (1, 1)) if periodic else None
+    prediction = np.stack([rng.uniform(0, 4, (20, 3)), rng.uniform(-np.pi, np.pi, (20, 3))], axis=2)
+    thresholds = rng.choice([-1.0, 0.0, 0.4, 1.5, np.inf], (20, 2))
+    score, centres, labels = NearestParticles(2, metric), grid.centre(np.arange(grid.size)), strata.labels.astype(int)
+    found = cells_of(score, prediction, thresholds, strata, ambient)
+    for cells, cloud, q in zip(found, prediction, thresholds):
+        region = Region(score, cloud[None], q, strata, 2, 0.1, ambient)
+        np.testing.assert_array_equal(cells, np.flatnonzero(region.within(centres, labels)))
+        np.testing.assert_array_equal(cells, region.cells())
+
+
+def test_regions_of_several_inputs_are_those_of_each(each_method, fresh):
+    X, Y = fresh.X[:5], fresh.Y[:5]
+    prediction = each_method.predict(X, 0)
+    for i, region in enumerate(each_method.regions(X, 0.2, prediction=prediction)):
+        alone = each_method.region(X[i], 0.2, prediction=prediction[i : i + 1])
+        np.testing.assert_array_equal(region.cells(), alone.cells())
+        np.testing.assert_array_equal(region.contains(Y), alone.contains(Y))
 
 
 def test_the_kth_neighbour_decides(strata):
