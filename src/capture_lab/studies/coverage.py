@@ -186,7 +186,7 @@ class CoverageStudy(study.Study):
                 for name, store in stores.items()
             }
         found = {
-            name: self._total([map(Counts.from_json, (part[m] for m in self.methods)) for part in some])
+            name: self._total([[Counts.from_json(part[method]) for method in self.methods] for part in some])
             for name, some in done.items()
         }
         if len(tasks) > 1:
