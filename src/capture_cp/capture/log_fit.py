@@ -115,7 +115,7 @@ class _Scored(NamedTuple):
 
 def _scored(cap: Capture, part: LogPart, held_out: Bools, sampled: Ints, run: Runner[Any]) -> _Scored:
     """Scores, strata and digests of all rows, and the inputs of some."""
-    n, at = len(part), 0
+    n, at = len(held_out), 0
     wanted = ~held_out
     wanted[sampled] = True
     R, m = np.empty(n), np.empty(n, dtype=smallest_type(len(cap.strata.names)))

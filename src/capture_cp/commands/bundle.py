@@ -87,26 +87,21 @@ def named_calibration(
     own = {"model": None if model == LINEAR else model, "strata": strata}
     for option in own:
         if own[option] is None and not brings(facts, option):
-            own[option] = _trusted(path, facts, option, trust)
+            name = facts.get(option)
+            if not is_object_name(name):
+                raise CaptureError(
+                    f"calibration {path} was made with your own {option}, whose name it does not hold; give --{option} "
+                    "module:object."
+                )
+            if not trust:
+                raise CaptureError(
+                    f"calibration {path} was made with --{option} {name}; give that (or --trust to import the names that "
+                    "the file holds)."
+                )
+            own[option] = str(name)
     found_model = None if own["model"] is None else user_model(own["model"], folder)
     found_strata = None if own["strata"] is None else user_strata(own["strata"], folder, Y)
     return load_calibration(path, found_model, found_strata)
-
-
-def _trusted(path: Path, facts: Mapping[str, Any], option: str, trust: bool) -> str:
-    """The name that a calibration holds for its model or strata; an error if it holds none or is not trusted."""
-    name = facts.get(option)
-    if not is_object_name(name):
-        raise CaptureError(
-            f"calibration {path} was made with your own {option}, whose name it does not hold; give --{option} "
-            "module:object."
-        )
-    if not trust:
-        raise CaptureError(
-            f"calibration {path} was made with --{option} {name}; give that (or --trust to import the names that the file "
-            "holds)."
-        )
-    return str(name)
 
 
 #: Under what name the built-in model and strata are in a calibration.

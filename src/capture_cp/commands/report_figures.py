@@ -142,7 +142,7 @@ def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:
 
 
 def _caption(cap: Capture, shown: Sequence[Shown]) -> str:
-    kind = "Coloured cells" if has_grid(cap.strata) else "Coloured dots or bars"
+    kind = "Coloured cells" if shown[0].extract.spacing is not None else "Coloured dots or bars"
     start = " The arrow leads from the start to the mean of the particles." if shown[0].extract.start is not None else ""
     more = " Parts that cover a whole stratum are left out." if any(one.whole for one in shown) else ""
     axes = f" Only the first {MOST_AXES} numbers are drawn." if cap.n_outputs_ > MOST_AXES else ""
