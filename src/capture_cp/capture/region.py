@@ -49,6 +49,8 @@ def cells_of(score: Score, prediction: Any, thresholds: Floats, strata: Strata, 
     first = np.where(wraps, first, np.minimum(first, np.array(grid.shape) - largest))
     near = np.stack([grid.cells_in_box(corner, largest) for corner in first])
     limits = searched[np.arange(len(q))[:, None], labels[near]]  # label -1 picks the last
+    asked = (limits >= 0).any(axis=0)  # the others are in no region, or in a stratum that is taken in as a whole
+    near, limits = near[:, asked], limits[:, asked]
     inside = score.within(prediction, grid.centre(near.ravel()), limits.ravel()).reshape(near.shape) & (limits >= 0)
     whole = [np.flatnonzero(row[labels]) if row.any() else near[0, :0] for row in np.isinf(q)]
     return [np.sort(np.concatenate(parts)) for parts in zip(whole, map(np.extract, inside, near))]
