@@ -244,7 +244,7 @@ class CellRoom(NamedTuple):
     """Scratch arrays to count hazard cells, and the counts of every step."""
 
     met: Any  # (H,)
-    cloud: Any  # (L, dc)
+    clouds: Any  # (H, L, dc)
     limits: Any  # (M + 1,): of the strata, and -1 for infeasible cells
     near: Any  # (M + 1,)
     far: Any
@@ -256,7 +256,7 @@ class SearchRoom(NamedTuple):
     """Scratch arrays to search labelled cells, and the counts of every step."""
 
     met: Any  # (H,)
-    cloud: Any  # (L, dc)
+    clouds: Any  # (H, L, dc)
     limits: Any  # (M + 1,)
     counts: Any
     indices: Any  # (2, dc)
@@ -274,38 +274,38 @@ def columns_in(cells):
 def _room_for_runs(horizon, ds, cal, runs):
     strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
     limits = np.full(strata, -1.0)
-    met, cloud = np.empty(horizon, dtype=np.int64), np.empty((cal.particles, dc))
-    return CellRoom(met, cloud, limits, np.empty(strata), np.empty(strata), np.empty(dc), np.empty(dc))
+    met, clouds = np.empty(horizon, dtype=np.int64), np.empty((horizon, cal.particles, dc))
+    return CellRoom(met, clouds, limits, np.empty(strata), np.empty(strata), np.empty(dc), np.empty(dc))
 
 
 @njit(cache=True)
 def _room_to_search(horizon, ds, cal, cells):
     strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
-    met, cloud, counts = np.empty(horizon, dtype=np.int64), np.empty((cal.particles, dc)), np.empty(strata, dtype=np.int64)
+    met, clouds = np.empty(horizon, dtype=np.int64), np.empty((horizon, cal.particles, dc))
+    counts = np.empty(strata, dtype=np.int64)
     room = room_for(cal.particles, dc, cells.shape[dc - 1])
-    return SearchRoom(met, cloud, np.full(strata, -1.0), counts, np.empty((2, dc), dtype=np.int64), room)
+    return SearchRoom(met, clouds, np.full(strata, -1.0), counts, np.empty((2, dc), dtype=np.int64), room)
 
 
 @njit(cache=True)
 def _count_runs(actions, rolled, cal, runs, room):
     rolled, cal, runs, room = borrowed((rolled, cal, runs, room))
     for h in range(actions.shape[0]):
-        take_cloud(rolled.states[h + 1], cal.axes, room.cloud)
+        cloud, count = room.clouds[h], 0
         find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
-        count = 0
         if cal.count_cells:
-            count += region_hazard(room.cloud, room.limits, cal.k, runs, room.centre, room.middle, room.near, room.far)
+            count += region_hazard(cloud, room.limits, cal.k, runs, room.centre, room.middle, room.near, room.far)
         if cal.count_particles:
-            count += particle_hazard(room.cloud, runs)
+            count += particle_hazard(cloud, runs)
         room.met[h] = count
 
 
 @njit(cache=True)
 def _count_labelled(actions, rolled, cal, cells, room):
     rolled, cal, cells, room = borrowed((rolled, cal, cells, room))
-    (first, extent), cloud, search_room, columns = room.indices, room.cloud, room.search, columns_in(cells)
+    (first, extent), search_room, columns = room.indices, room.search, columns_in(cells)
     for h in range(actions.shape[0]):
-        take_cloud(rolled.states[h + 1], cal.axes, cloud)
+        cloud = room.clouds[h]
         reach = find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
         room.counts[:] = 0
         if cal.count_cells and reach >= 0.0:
@@ -332,6 +332,12 @@ def _measure_labelled(actions, rolled, cal, cells, params, room):
     _count_labelled(actions, rolled, cal, cells, room)
 
 
+@njit(cache=True, inline="always")
+def keep_cloud(h, states, cal, room):
+    """Keep the configurations after step h."""
+    take_cloud(states, cal.axes, room.clouds[h])
+
+
 @njit(cache=True)
 def cells_met(h, room):
     """The hazard in the region of step h."""
@@ -340,9 +346,9 @@ def cells_met(h, room):
 
 def by_runs(functions: Functions) -> Measure:
     """Counts the runs of hazard cells in regions of the Euclidean metric, see `Runs`."""
-    return Measure(_room_for_runs, _measure_runs, cells_met)
+    return Measure(_room_for_runs, keep_cloud, _measure_runs, cells_met)
 
 
 def by_labels(functions: Functions) -> Measure:
     """Counts the labelled hazard cells in regions of any metric that finds cells, see `LabelledCells`."""
-    return Measure(_room_to_search, _measure_labelled, cells_met)
+    return Measure(_room_to_search, keep_cloud, _measure_labelled, cells_met)

@@ -48,16 +48,17 @@ class Calibrated(NamedTuple):
 class Rolled(NamedTuple):
     """A sequence's rollout; scratch arrays that serve one sequence after the other."""
 
-    states: Any  # (H + 1, ds, L): of the particles at the start and after each step
-    means: Any  # (H + 1, ds)
+    states: Any  # (ds, L): of the particles
+    means: Any  # (H + 1, ds): of them at the start and after each step
     noise: Any  # (dn + 3, L): of one step
     x: Any  # (ds + da,): the calibration's input at one step
 
 
 class Measure(NamedTuple):
-    """How a kernel measures the regions along a sequence: three compiled functions."""
+    """How a kernel measures the regions along a sequence: four compiled functions."""
 
     room_for: Any  # (horizon, ds, cal, regions) -> scratch arrays, with room for what is measured
+    keep: Any  # (h, states (ds, L), cal, room): what is needed of the particles after step h
     measure: Any  # (actions (H, da), rolled, cal, regions, params, room)
     seen: Any  # (h, room) -> what the cost of step h receives
 
@@ -70,22 +71,21 @@ def rollout_kernel(functions: Functions, measured: Callable[[Functions], Measure
     rolled through the model; at each step the region of (mean state, action, particles) is measured (Algorithm 2). Sequence
     i draws its noise from stream i of the seed.
     """
-    step, stage_cost, (room_for, measure, seen) = functions.step, functions.stage_cost, measured(functions)
+    step, stage_cost, (room_for, keep, measure, seen) = functions.step, functions.stage_cost, measured(functions)
 
     @inner
     def roll_out_some(start, sequences, seed, cal, regions, params, rolled, room, costs, first, stop):
         cal, regions, params, rolled, room = borrowed((cal, regions, params, rolled, room))
         states, means, horizon = rolled.states, rolled.means, sequences.shape[1]
-        place(start, states[0])
-        average(states[0], means[0])
         for i in range(first, stop):
             key = stream(seed, i)
+            place(start, states, means[0])
             for h in range(horizon):
                 if cal.draws:
                     draw(rolled.noise, key, h, (cal.noise_dims + 1) // 2)
-                copy_states(states[h], states[h + 1])
-                step(states[h + 1], sequences[i, h], rolled.noise, params)
-                average(states[h + 1], means[h + 1])
+                step(states, sequences[i, h], rolled.noise, params)
+                average(states, means[h + 1])
+                keep(h, states, cal, room)
             measure(sequences[i], rolled, cal, regions, params, room)
             for h in range(horizon):
                 costs[i, h] = math.nan  # of a state with a NaN entry, even if the cost does not use it
@@ -124,24 +124,17 @@ def step_kernel(step: Any) -> Any:
 @njit(cache=True)
 def rolled_for(horizon, ds, da, cal):
     """Scratch arrays for sequences."""
-    states, noise = np.empty((horizon + 1, ds, cal.particles)), np.zeros((cal.noise_dims + 3, cal.particles))
+    states, noise = np.empty((ds, cal.particles)), np.zeros((cal.noise_dims + 3, cal.particles))
     return Rolled(states, np.empty((horizon + 1, ds)), noise, np.empty(ds + da))
 
 
 @njit(cache=True)
-def place(start, states):
-    """Put all particles, states (ds, L), at the start."""
+def place(start, states, mean):
+    """Put all particles, states (ds, L), and their mean (ds,), at the start."""
     for s in range(states.shape[0]):
+        mean[s] = start[s]
         for l in range(states.shape[1]):
             states[s, l] = start[s]
-
-
-@njit(cache=True)
-def copy_states(states, after):
-    """States (ds, L), into after (ds, L). A loop: an assignment compiles for two seconds, to report other shapes."""
-    for s in range(states.shape[0]):
-        for l in range(states.shape[1]):
-            after[s, l] = states[s, l]
 
 
 @njit(cache=True)

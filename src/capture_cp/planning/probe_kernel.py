@@ -12,8 +12,8 @@ from capture_cp.base.layouts import FUNCTION
 from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.nearest import find_distances
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
-from capture_cp.planning.hazard import cell_of, cells_met
-from capture_cp.planning.kernel import Measure, find_limits, inner, take_cloud
+from capture_cp.planning.hazard import cell_of, cells_met, keep_cloud
+from capture_cp.planning.kernel import Measure, find_limits, inner
 from capture_cp.planning.plugin import Functions
 
 
@@ -21,7 +21,7 @@ class PointRoom(NamedTuple):
     """Scratch arrays to test points, and the hazard of every step."""
 
     met: Any  # (H,): in cells, or as a fraction of the region
-    cloud: Any  # (L, dc)
+    clouds: Any  # (H, L, dc)
     limits: Any  # (M,)
     #: (4, L + 1): reach of the points of each particle, squared and plain; one over the volume within; and the radius around
     #: each particle within which nothing is on the hazard, negative if unknown
@@ -37,7 +37,7 @@ class PointRoom(NamedTuple):
 def _room_for_points(horizon, ds, cal, probes):
     particles, (number, dc) = cal.particles, probes.offsets.shape
     met, limits, radii = np.empty(horizon), np.empty(cal.roots.shape[1]), np.empty((4, particles + 1))
-    near = np.empty((particles, dc)), limits, radii, np.empty(particles), np.empty((dc, particles))
+    near = np.empty((horizon, particles, dc)), limits, radii, np.empty(particles), np.empty((dc, particles))
     return PointRoom(met, *near, np.empty((number, dc)), np.empty(number), np.empty(number))
 
 
@@ -87,14 +87,14 @@ def by_points(functions: Functions) -> Measure:
     if metric is None:
 
         @inner
-        def measure_distances(y, cal, room):
-            find_distances(cal.rule, cal.length, y, room.cloud, room.rows, room.distances)
+        def measure_distances(y, cloud, cal, room):
+            find_distances(cal.rule, cal.length, y, cloud, room.rows, room.distances)
 
     else:
 
         @inner
-        def measure_distances(y, cal, room):
-            find_distances(FUNCTION, metric, y, room.cloud, room.rows, room.distances)
+        def measure_distances(y, cloud, cal, room):
+            find_distances(FUNCTION, metric, y, cloud, room.rows, room.distances)
 
     @inner
     def particles_met(cloud, probes, params):
@@ -104,16 +104,16 @@ def by_points(functions: Functions) -> Measure:
         return count
 
     @inner
-    def may_meet(reach, cal, probes, params, room):
+    def may_meet(reach, cloud, cal, probes, params, room):
         """Whether the region can meet the hazard: if no point of it can, none is tested.
 
         Such a point has k particles within reach. A region that its particles may represent is tested if one is near.
         """
-        cloud, bare = room.cloud, room.radii[3]
+        bare = room.radii[3]
         bare[:] = -1.0
         if reach < 0.0 or probes.steepness <= 0.0:
             return reach >= 0.0
-        measure_distances(cloud[0], cal, room)
+        measure_distances(cloud[0], cloud, cal, room)
         if clearance(cloud[0], probes, params) > probes.steepness * (reach + math.sqrt(room.distances.max())):
             return False
         close = 0
@@ -123,9 +123,9 @@ def by_points(functions: Functions) -> Measure:
         return close >= (cal.k if probes.unit > 0.0 else 1)
 
     @inner
-    def place_points(reach, probes, params, room):
+    def place_points(reach, cloud, probes, params, room):
         """Put points around the particles. A point that cannot reach the hazard has some clearance."""
-        cloud, limits, radii, points = room.cloud, room.limits, room.radii, room.points
+        limits, radii, points = room.limits, room.radii, room.points
         particles, number = cloud.shape[0], points.shape[0]
         each = number // particles
         for l in range(particles + 1):
@@ -143,34 +143,34 @@ def by_points(functions: Functions) -> Measure:
             room.clear[j] = 0.0 if radius < radii[3, l] else clearance(points[j], probes, params)
 
     @inner
-    def weigh_points(on_hazard, cal, probes, params, room):
+    def weigh_points(on_hazard, cloud, cal, probes, params, room):
         """Summed weights of the points in a region that are on the hazard, or of those that are not."""
         limits, radii, total, number = room.limits, room.radii, 0.0, room.points.shape[0]
-        each = number // room.cloud.shape[0]
+        each = number // cloud.shape[0]
         for j in range(number):
             if (room.clear[j] < 0.0) == on_hazard and room.densities[j] > 0.0:
                 m = stratum_at(room.points[j], probes, params)
                 if m >= 0 and limits[m] >= 0.0:
-                    measure_distances(room.points[j], cal, room)
+                    measure_distances(room.points[j], cloud, cal, room)
                     inside = weight_inside(room.distances, cal.k, limits[m], j, each, radii[0], radii[2])
                     total += room.densities[j] * inside
         return total
 
     @inner
-    def hazard_in(reach, cal, probes, params, room):
-        met, particles = 0.0, room.cloud.shape[0]
-        if cal.count_cells and may_meet(reach, cal, probes, params, room):
-            place_points(reach, probes, params, room)
-            met = weigh_points(True, cal, probes, params, room)
+    def hazard_in(reach, cloud, cal, probes, params, room):
+        met, particles = 0.0, cloud.shape[0]
+        if cal.count_cells and may_meet(reach, cloud, cal, probes, params, room):
+            place_points(reach, cloud, probes, params, room)
+            met = weigh_points(True, cloud, cal, probes, params, room)
             if probes.unit > 0.0:
                 met = met / probes.offsets.shape[0] / probes.unit
             else:
-                alone = particles_met(room.cloud, probes, params) if met == 0.0 else 0
+                alone = particles_met(cloud, probes, params) if met == 0.0 else 0
                 if met > 0.0 or alone > 0:
-                    total = met + weigh_points(False, cal, probes, params, room)
+                    total = met + weigh_points(False, cloud, cal, probes, params, room)
                     met = met / total if total > 0.0 else alone / particles  # its particles represent it
         if cal.count_particles:
-            alone = particles_met(room.cloud, probes, params)
+            alone = particles_met(cloud, probes, params)
             met += alone if probes.unit > 0.0 else alone / particles
         return met
 
@@ -178,8 +178,7 @@ def by_points(functions: Functions) -> Measure:
     def measure(actions, rolled, cal, probes, params, room):
         rolled, cal, probes, params, room = borrowed((rolled, cal, probes, params, room))
         for h in range(actions.shape[0]):
-            take_cloud(rolled.states[h + 1], cal.axes, room.cloud)
             reach = find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
-            room.met[h] = hazard_in(reach, cal, probes, params, room)
+            room.met[h] = hazard_in(reach, room.clouds[h], cal, probes, params, room)
 
-    return Measure(_room_for_points, measure, cells_met)
+    return Measure(_room_for_points, keep_cloud, measure, cells_met)

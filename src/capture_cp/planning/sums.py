@@ -122,6 +122,7 @@ class SumRoom(NamedTuple):
     limits: Any  # (M + 1,)
     whole: Any  # (M,): summed weights of the strata that are contained entirely
     indices: Any  # (2, dc)
+    states: Any  # (H, ds, L)
     cloud: Any  # (L, dc), or the mean of a Gaussian, (1, dc)
     still: Any  # (ds, L): states whose region is summed
     no_noise: Any  # (dn + 2, 1)
@@ -146,15 +147,15 @@ def by_sums(functions: Functions) -> Measure:
         rolled, cal, summed, params, room = borrowed((rolled, cal, summed, params, room))
         seen, particles = room.seen, cal.particles
         for h in range(actions.shape[0]):
-            states = rolled.states[h + 1]
+            states = room.states[h]
             seen.particles[h] = 0.0
             for l in range(particles):
                 seen.particles[h] += particle_cost(states, l, params) / particles
         for h in range(seen.sums.shape[0]):
-            shown = rolled.states[h + 1]
+            shown = room.states[h]
             if cal.rule == ELLIPSOID:  # centred on the step without noise
                 shown = room.still
-                place(rolled.means[h], shown)
+                place(rolled.means[h], shown, rolled.x)
                 step(shown, actions[h], room.no_noise, params)
             put_input(rolled.x, rolled.means[h], actions[h])
             seen.cells[h] = 0
@@ -162,7 +163,7 @@ def by_sums(functions: Functions) -> Measure:
             if seen.cells[h].sum() == 0:  # a region without a cell
                 seen.sums[h] = represented(shown, params, seen.cells[h])
 
-    return Measure(_room_to_sum, measure, _all_seen)
+    return Measure(_room_to_sum, _keep_states, measure, _all_seen)
 
 
 @njit(cache=True)
@@ -172,8 +173,15 @@ def _room_to_sum(horizon, ds, cal, summed):
     seen = Seen(np.empty(horizon), np.empty((kept, strata + 1), dtype=np.int64), np.empty(kept))
     limits, whole, indices = np.empty(strata + 1), np.empty(strata), np.empty((2, dc), dtype=np.int64)
     cloud, still, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((cal.noise_dims + 3, 1))
-    room = room_for(in_region, dc, summed.shape[dc - 1])
-    return SumRoom(seen, limits, whole, indices, cloud, still, no_noise, room)
+    room, states = room_for(in_region, dc, summed.shape[dc - 1]), np.empty((horizon, ds, cal.particles))
+    return SumRoom(seen, limits, whole, indices, states, cloud, still, no_noise, room)
+
+
+@njit(cache=True, inline="always")
+def _keep_states(h, states, cal, room):
+    for s in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            room.states[h, s, l] = states[s, l]
 
 
 @njit(cache=True)

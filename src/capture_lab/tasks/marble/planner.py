@@ -13,7 +13,6 @@ from numba import njit
 from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
-from capture_cp.kernels.borrowed import borrowed
 from capture_cp.planning.distance import interpolate
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.probes import POINTS
@@ -70,14 +69,13 @@ def _keep(states, l, after, params):
     states[3, l], states[4, l], states[5, l] = vy, alpha, beta
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def model_step(states, action, noise, params):
     """One control step of the approximate model for all particles, states (6, L); pits and the goal stop a particle.
 
     A particle that has reached the goal is moved to its centre, so that its remaining distance is zero. Corrected models use
     `corrected_step`: a function with both would take twice as long to compile.
     """
-    params = borrowed(params)
     for l in range(states.shape[1]):
         after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
@@ -87,10 +85,9 @@ def model_step(states, action, noise, params):
         _keep(states, l, after, params)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def corrected_step(states, action, noise, params):
     """`model_step` of a corrected model."""
-    params = borrowed(params)
     terms = params.correction
     for l in range(states.shape[1]):
         pull = (
@@ -105,7 +102,7 @@ def corrected_step(states, action, noise, params):
         _keep(states, l, after, params)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def marble_cost(mean, action, hazard, h, horizon, params):
     """The paper's marble objective: distance of the mean particle to the goal, and pit cells in the region.
 
