@@ -261,7 +261,10 @@ def test_one_threshold_for_all_is_caught_by_stratum(pool, distinct):
 
 @pytest.mark.parametrize("groups", [OneGroup(), Tree(min_leaf=20)], ids=["one group", "tree a stratum"])
 def test_a_rank_rounded_down_is_caught(pool, distinct, groups, monkeypatch):
-    monkeypatch.setattr(thresholds, "conformal_rank", lambda n, alpha, confidence=None: max(int(n * (1 - alpha)), 1))
+    def too_low(sizes, alpha, confidence=None):
+        return np.maximum((np.asarray(sizes) * (1 - alpha)).astype(np.int64), 1)
+
+    monkeypatch.setattr(thresholds, "conformal_ranks", too_low)
     p = {}
     for alpha, outcome in outcomes(pool, distinct, groups, 300, 500).items():
         p |= outcome.claims("everything", alpha)

@@ -37,7 +37,7 @@ def test_rows_table_and_figure(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "figures" / "box-true_gain.png").stat().st_size > 5000
     assert "true_gain: 1 episodes per value, method and place" in capsys.readouterr().out
 
-    monkeypatch.setattr(PlanningStudy, "_episode", None)  # nothing is played again, also not for other values
+    monkeypatch.setattr(PlanningStudy, "play", None)  # nothing is played again, also not for other values
     main([*words[:-1], "true_gain=2,1", "--json", str(file), "--state", str(state)])
     assert sorted(map(str, json.loads(file.read_text())["rows"])) == sorted(map(str, rows[:2] + rows[4:]))
 
