@@ -80,7 +80,7 @@ class MarbleDrawing(Drawing):
         far = Dots(self.space.flat(unreached[::7]), "#000000", 1.0, 1.0, "not reachable from the start")
         key: list[Any] = [(f"{name} ({2 - m}D)", colour_of(m)) for m, name in enumerate(task.strata.names)]
         key += [far] * bool(len(unreached)) + [marble, ("pit", PIT_COLOUR), GOAL, ("infeasible", WALL_COLOUR)]
-        figure = figure_of([[board, replace(space, dots=(far,))]], (9, 0.6 + 4.2 * height / width), key=key)
+        figure = figure_of([[board, replace(space, dots=(far,))]], (9, 1.4 + 4.2 * height / width), key=key)
         save(figure, file)
 
     def background(self) -> Panel:
