@@ -184,7 +184,7 @@ def test_what_cannot_be_used_is_one_sentence_and_leaves_nothing(here, capsys, op
         ("alhpa = 0.1", "unknown setting in robot.toml 'alhpa'; known: data, state"),
         ("alhpa = 0.1", "Did you mean 'alpha'?"),
         ("state = x", "settings file robot.toml is not TOML"),
-        ("state = [1, 2]", "expected text, a number or a list of column names"),
+        ("state = [1, 2]", "expected a list of column names"),
         ("alpha = 0.1", 'names no data; add a line such as data = "log.csv"'),
         ("[robot]\nalpha = 0.1", "unknown setting in robot.toml 'robot'"),
     ],

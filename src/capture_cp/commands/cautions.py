@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 from rich.console import Console
@@ -35,6 +36,12 @@ def print_cautions(console: Console, cautions: Sequence[str]) -> None:
     """Print warnings as they are, one by one."""
     for caution in cautions:
         console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+
+
+def print_alarm(console: Console, sentence: str) -> NoReturn:
+    """Print what is wrong, and end the command with the status of an alarm."""
+    console.print(sentence, style="red", highlight=False, markup=False)
+    raise SystemExit(1)
 
 
 def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:

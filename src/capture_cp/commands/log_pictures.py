@@ -1,21 +1,24 @@
-"""Pictures of a user's robot, for the page and for videos: its space, a close-up, and coverage so far."""
+"""Pictures of a user's robot, for the page and for videos: its space, a close-up, three axes as a cube, coverage so far."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, shortened
+from capture_cp.base.checks import CaptureError, Floats, printable, shortened
 from capture_cp.base.streams import stream
-from capture_cp.commands.replay import Look, Replay
+from capture_cp.capture.region_members import members_of
+from capture_cp.commands.replay import Replay, Runs
+from capture_cp.commands.report_figures import finite_region
 from capture_cp.commands.robot import Robot
-from capture_cp.commands.runs import Runs
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.report.canvas import rgb
-from capture_cp.report.panel import Image, Line, Panel, Shape, strata_key
-from capture_cp.report.space import LONGEST, Space, Window, about, direction, labels_or_none, wrapped
+from capture_cp.report.panel import Image, Line, Panel, Shape
+from capture_cp.report.scene import Points, Scene
+from capture_cp.report.space import LONGEST, Space, Step, Window, about, direction, labels_or_none, wrapped
 from capture_cp.report.style import (
     ACTION,
     INFEASIBLE_COLOUR,
@@ -23,151 +26,138 @@ from capture_cp.report.style import (
     OUTSIDE,
     PALE,
     PARTICLES,
+    PATH_COLOUR,
     START,
     STRONG,
     WALL_COLOUR,
     Mark,
     colour_of,
+    outcome_look,
 )
 
 #: Fraction of predictions left out at either end of an axis without a log.
 TAIL = 0.02
-#: Levels at which the strata of a strip are evaluated, steps of its close-up, and margin as a fraction of its height.
-LEVELS, RECENT, ROOM = 300, 12, 0.06
-BAND = "#0072B2"
+#: Configurations along a bar, height of the marks below it, colour of an interval.
+LEVELS, BELOW, BAND = 1000, -0.75, "#0072B2"
+#: Configurations that show a region in three dimensions, and sizes of points.
+MEMBERS, REGION, PARTICLE, MARK = 700, 0.007, 0.014, 0.045
 
 
 def space_of(robot: Robot, runs: Runs | None, shown: Sequence[int]) -> Space:
-    """The configuration space of a robot, as far as a log or its predictions extend."""
-    return Space(robot.cap.strata, Window.around(_seen(robot, runs), robot.angles), robot.axes, shown)
-
-
-def _seen(robot: Robot, runs: Runs | None) -> Floats:
-    """Configurations (n, dc) that span the space: those of the log, or most of the predictions."""
+    """The configuration space of a robot, as far as a log or most of its predictions extend."""
     if runs is not None:
-        starts = [runs.log.X[:, list(robot.before)]] if robot.before is not None else []
-        return np.vstack([runs.log.Y, *starts])
-    Y = robot.likely(stream(0, "extent"))
-    Y = about(Y, {axis: direction(Y[:, axis]) for axis in robot.angles})
-    return np.asarray(np.quantile(Y, [TAIL, 1 - TAIL], axis=0))
+        starts = [] if robot.before is None else [runs.log.X[:, list(robot.before)]]
+        seen = np.vstack([runs.log.Y, *starts])
+    else:
+        Y = robot.likely(stream(0, "extent"))
+        seen = np.quantile(about(Y, {axis: direction(Y[:, axis]) for axis in robot.angles}), [TAIL, 1 - TAIL], axis=0)
+    return Space(robot.cap.strata, Window.around(seen, robot.angles), robot.axes, shown)
 
 
-class LogPictures:
-    """Panels of one choice of axes and episode: a plane of two axes, or a strip over time of a single one."""
-
-    def __init__(self, space: Space, replay: Replay | None) -> None:
-        self.space, self.replay = space, replay
-        self._strips: tuple[float, Any] | None = None
-        self._shares: tuple[float, Floats] | None = None
-
-    def panels(self, look: Look, step: int) -> tuple[Panel, Panel]:
-        """The whole space at a step, counted from 0, and a close-up."""
-        if len(self.space.shown) == 2:
-            return self.space.whole_and_near(look)
-        return self._strip(look, step)
-
-    # -- one axis -----------------------------------------------------------------------------------------------------
-
-    def _strip(self, look: Look, step: int) -> tuple[Panel, Panel]:
-        """The regions of all steps so far side by side, and the last of them."""
-        window, replay = self.space.window, self.replay
-        first, steps = max(0, step - RECENT + 1) if replay is not None else 0, 1 if replay is None else len(replay)
-        near = self.space.near(look)
-        recent = near.placed(look.cloud if replay is None else replay.Y[first : step + 1])
-        low, high = min(near.low[0], recent.min()), max(near.high[0], recent.max())
-        margin = ROOM * (high - low)
-        whole = self._part(look, step, 0, steps, float(window.low[0]), float(window.high[0]))
-        title = "configuration space" if replay is None else "regions so far"
-        last = first + (1 if replay is None else RECENT)
-        return whole(title), self._part(look, step, first, last, low - margin, high + margin)(f"close-up{look.verdict}")
-
-    def _part(self, look: Look, step: int, first: int, stop: int, low: float, high: float) -> Any:
-        """The panel, by its title, of steps first .. stop - 1 between two values of the axis."""
-        window, replay = self.space.window, self.replay
-        images: tuple[Image, ...] = ()
-        pixels, ends = self._regions(look), (float(window.low[0]), float(window.high[0]))
-        if pixels is not None:
-            last = step if replay is not None else 0
-            corners = np.array([first + 0.5, ends[0]]), np.array([last + 1.5, ends[1]])
-            images = (Image(pixels[::-1, first : last + 1], *corners),)
-
-        def at(when: Any, Y: Floats) -> Floats:
-            return np.column_stack([np.broadcast_to(when, len(Y)), window.placed(Y)[:, 0]])
-
-        contents: dict[str, Any] = {"particles": at(step + 1.0, look.cloud), "images": images, "small": (0.75, 1.0)}
-        if replay is not None:
-            steps = np.arange(first, step + 1)
-            contents |= {"outcomes": at(steps + 1.0, replay.Y[steps]), "inside": replay.inside(look.region.alpha)[steps]}
-        elif look.start is not None:
-            contents["start"] = at(1.0, look.start[None])[0]
-        corners = np.array([first + 0.5, low]), np.array([stop + 0.5, high])
-        across, up = "step" if replay is not None else "", self.space.axis_name(0)
-        return lambda title: Panel(*corners, title=title, across=across, up=up, equal=False, **contents)
-
-    def _regions(self, look: Look) -> Any:
-        """Colours (levels, n, 3) of the regions of all steps, lowest level first; None where strata cannot be evaluated."""
-        alpha, window = look.region.alpha, self.space.window
-        if self._strips is not None and self._strips[0] == alpha and self.replay is not None:
-            return self._strips[1]
-        levels = wrapped(np.linspace(window.low[0], window.high[0], LEVELS)[:, None], window.angles)
-        labels = labels_or_none(self.space.strata, levels)
-        if labels is None:
-            return None
-        inside = look.region.within(levels, labels)[:, None] if self.replay is None else self.replay.within(levels, alpha).T
-        paint = np.array([*(rgb(colour_of(m)) for m in range(len(self.space.strata.names))), rgb(INFEASIBLE_COLOUR)])
-        pale = np.vstack([255 - PALE * (255 - paint[:-1]), rgb(WALL_COLOUR)])  # label -1 picks the last
-        ground = np.repeat(pale[labels][:, None], inside.shape[1], axis=1)
-        strong = STRONG * paint[labels][:, None] + (1 - STRONG) * ground
-        self._strips = alpha, np.where(inside[..., None], strong, ground).astype(np.uint8)
-        return self._strips[1]
-
-    # -- coverage -----------------------------------------------------------------------------------------------------
-
-    def coverage(self, alpha: float, steps: int) -> Panel:
-        """Coverage of the first steps in %, its exact intervals, and a mark below for each step: inside or outside."""
-        assert self.replay is not None
-        inside = self.replay.inside(alpha)
-        held = np.cumsum(inside)
-        if self._shares is None or self._shares[0] != alpha:
-            pairs = zip(held.tolist(), range(1, len(held) + 1))
-            self._shares = alpha, 100 * np.array([clopper_pearson(*pair) for pair in pairs])  # once for all pictures
-        when, ends, last = np.arange(1, steps + 1), self._shares[1][:steps], max(len(self.replay), 2) + 0.5
-        sides = np.repeat(when, 2) + np.tile([-0.5, 0.5], steps)
-        low, high = (np.column_stack([sides, np.repeat(side, 2)]) for side in ends.T)
-        target = np.array([[0.5, 100 * (1 - alpha)], [last, 100 * (1 - alpha)]])
-        line = np.column_stack([when, 100 * held[:steps] / when])
-        ticks = tuple(
-            (look._replace(shape="|", size=6.0, edge=look.colour), np.column_stack([at, np.full(len(at), -4.0)]))
-            for wanted, look in ((True, INSIDE), (False, OUTSIDE))
-            if len(at := when[inside[:steps] == wanted])
-        )
-        least, most = ends[-1]
-        return Panel(
-            np.array([0.5, -8.0]),
-            np.array([last, 104.0]),
-            shapes=(Shape(np.vstack([low, high[::-1]]), BAND, opacity=0.18),),
-            lines=(Line(target, "#000000", dash="--"), Line(np.vstack([line[:1] - (0.2, 0.0), line]), BAND, 1.6)),
-            marks=ticks,
-            title=f"coverage so far: {held[steps - 1]} of {steps} ({least:.0f} to {most:.0f}%)",
-            across="step",
-            up=f"% of steps, target {100 * (1 - alpha):.3g} (dashed)",
-            equal=False,
-        )
+def panels(space: Space, look: Step) -> tuple[Panel, Panel]:
+    """The whole space at a step, and a close-up: two axes as a plane, a single one as a bar."""
+    if len(space.shown) == 2:
+        return space.whole_and_near(look)
+    whole = _bar(space, look, space.window, space.title(look))
+    return whole, _bar(space, look, space.near(look), f"close-up{look.verdict}")
 
 
-# -- legends ------------------------------------------------------------------------------------------------------------
+def _bar(space: Space, look: Step, window: Window, title: str) -> Panel:
+    """A part of the only axis, with strata and region as a bar, and marks below it."""
+    low, high = float(window.low[0]), float(window.high[0])
+    levels = wrapped(np.linspace(low, high, LEVELS)[:, None], window.angles)
+    labels = labels_or_none(space.strata, levels)
+
+    def at(Y: Floats) -> Floats:
+        return np.column_stack([window.placed(Y), np.full(len(Y), BELOW)])
+
+    contents: dict[str, Any] = {
+        "particles": at(look.cloud),
+        "start": None if look.start is None else at(look.start[None])[0],
+    }
+    if look.went is not None:
+        contents |= {"outcomes": at(look.went[None]), "inside": np.array([look.inside])}
+    if labels is not None:
+        pixels = painted(labels, look.region.within(levels, labels))[None]
+        contents["images"] = (Image(pixels, np.array([low, -0.4]), np.array([high, 0.4])),)
+    ends = np.array([low, -1.2]), np.array([high, 0.6])
+    return Panel(*ends, rows=("",), across=space.axis_name(0), title=title, **contents)
+
+
+def coverage_panel(replay: Replay, alpha: float, steps: int) -> Panel:
+    """Coverage of the first steps in %, its exact intervals, and a mark below for each step: inside or outside."""
+    inside, when, last = replay.inside(alpha)[:steps], np.arange(1, steps + 1), max(len(replay), 2) + 0.5
+    held, aim = np.cumsum(inside).tolist(), 100 * (1 - alpha)
+    ends = 100 * np.array([_interval(*pair) for pair in zip(held, when.tolist())])
+    sides = np.repeat(when, 2) + np.tile([-0.5, 0.5], steps)
+    low, high = (np.column_stack([sides, np.repeat(side, 2)]) for side in ends.T)
+    line = np.column_stack([when, 100 * np.array(held) / when])
+    ticks = tuple(
+        (look._replace(shape="|", size=6.0, edge=look.colour), np.column_stack([at, np.full(len(at), -4.0)]))
+        for wanted, look in ((True, INSIDE), (False, OUTSIDE))
+        if len(at := when[inside == wanted])
+    )
+    target = Line(np.array([[0.5, aim], [last, aim]]), "#000000", dash="--")
+    return Panel(
+        np.array([0.5, -8.0]),
+        np.array([last, 104.0]),
+        shapes=(Shape(np.vstack([low, high[::-1]]), BAND, opacity=0.18),),
+        lines=(target, Line(np.vstack([line[:1] - (0.2, 0.0), line]), BAND, 1.6)),
+        marks=ticks,
+        title=f"coverage so far: {held[-1]} of {steps} ({ends[-1, 0]:.0f} to {ends[-1, 1]:.0f}%)",
+        across="step",
+        up=f"% of steps, target {aim:.3g} (dashed)",
+        equal=False,
+    )
+
+
+#: A film asks for those of all its steps in every picture.
+_interval = lru_cache(10_000)(clopper_pearson)
+
+
+def painted(labels: Any, inside: Any) -> Any:
+    """Colours (n, 3) of configurations with strata `labels` (n,), strong where they are `inside` (n,) a region."""
+    paint = np.array([*map(rgb, map(colour_of, range(labels.max() + 1))), rgb(INFEASIBLE_COLOUR)])
+    pale = np.vstack([255 - PALE * (255 - paint[:-1]), rgb(WALL_COLOUR)])[labels]  # label -1 picks the last
+    return np.where(inside[:, None], STRONG * paint[labels] + (1 - STRONG) * pale, pale).astype(np.uint8)
+
+
+# -- three axes ---------------------------------------------------------------------------------------------------------
+
+
+def scene_of(space: Space, look: Step, picture: Any) -> Scene:
+    """Three axes as a cube, each scaled to its side; otherwise the flat picture."""
+    window, side = space.window, Scene.side
+    if len(space.names) != 3:
+        return Scene(picture=picture)
+
+    def points(Y: Any, colours: str | Floats, size: float, shape: Any = "circle") -> Points:
+        Y = np.empty((0, 3)) if Y is None else np.atleast_2d(Y)
+        along = (window.placed(Y) - window.low) / window.size
+        seen = ((along >= 0) & (along <= 1)).all(axis=1)
+        return Points(side * (along[seen] - 0.5), colours if isinstance(colours, str) else colours[seen], size, shape)
+
+    try:  # without the parts that cover a whole stratum
+        members, labels = members_of([finite_region(look.region)], MEMBERS, 0)[0]
+    except CaptureError:
+        members, labels = look.cloud[:0], np.empty(0, dtype=np.int64)
+    paint = np.array([rgb(colour_of(m)) for m in labels.tolist()]).reshape(-1, 3)
+    box = tuple(
+        f"{shortened(printable(name), LONGEST)}: {window.low[axis]:.3g} to {window.high[axis]:.3g}"
+        + " rad" * (axis in window.angles)
+        for axis, name in enumerate(space.names)
+    )
+    parts = {
+        "region": points(members, paint, REGION),
+        "particles": points(look.cloud, PARTICLES.colour, PARTICLE),
+        "path": points(look.path, PATH_COLOUR, PARTICLE),
+        "before": points(look.start, "#999999", MARK, "diamond"),
+        "outcome": points(look.went, outcome_look(look.inside).colour, MARK, "sparkle"),
+    }
+    return Scene(box=box, points=parts)
 
 
 def marks_shown(robot: Robot, logged: bool) -> list[Mark]:
-    """The marks in pictures; `logged` where they show steps of a log.
-
-    The start is marked if it is known, except in a strip, which shows the step before.
-    """
-    start = [START, ACTION] if robot.before is not None and not (logged and len(robot.axes) == 1) else []
+    """The marks in pictures; `logged` where they show steps of a log."""
+    start = [START, ACTION] if robot.before is not None else []
     return [PARTICLES, *start, *([INSIDE, OUTSIDE] if logged else [])]
-
-
-def legend_of(robot: Robot, logged: bool) -> list[Any]:
-    """Entries of a legend of all pictures; `logged` where they show steps of a log."""
-    names = tuple(shortened(name, LONGEST) for name in robot.strata)
-    return [*strata_key(names, "region: "), *marks_shown(robot, logged)]

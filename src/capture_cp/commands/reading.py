@@ -18,6 +18,7 @@ from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.commands import options
+from capture_cp.commands.bundle import named_calibration
 from capture_cp.commands.user_objects import labels_of_user, refuse_infeasible
 from capture_cp.conformal.episodes import part_of_rows
 from capture_cp.conformal.scores import Model
@@ -49,20 +50,30 @@ class Remembered:
     trust: options.Trust = False
     folder: options.Folder = Path()
 
+    def calibrated(self, file: Path, facts: Mapping[str, Any]) -> Capture:
+        """A calibration, of which `facts` are known, with its model and strata."""
+        return named_calibration(file, facts, self.model, self.strata, self.folder, self.trust)
 
-def remembered(
-    command: Remembered, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None
-) -> LoggedTransitions:
-    """The log in `file` by the columns that a command names, `episode` among them, or else that a calibration remembers."""
-    known = facts.get("columns", {})
-    given = "next" if command.next else "following" if command.following else ""
-    last = given or ("following" if "following" in known else "next")
-    columns: dict[str, Any] = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
-    missing = [f"--{name}" for name, names in columns.items() if not names]
-    if missing:
-        raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
-    more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": command.time or facts.get("time")}
-    return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
+    def logged(
+        self, cap: Capture, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None
+    ) -> LoggedTransitions:
+        """The log in `file` by the columns that are named, `episode` among them, or else that a calibration remembers."""
+        known = facts.get("columns", {})
+        given = "next" if self.next else "following" if self.following else ""
+        last = given or ("following" if "following" in known else "next")
+        columns: dict[str, Any] = {name: getattr(self, name) or known.get(name) for name in ("state", "action", last)}
+        missing = [f"--{name}" for name, names in columns.items() if not names]
+        if missing:
+            raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
+        more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": self.time or facts.get("time")}
+        log = LoggedTransitions(file, **columns, **more, clock=self.clock or facts.get("clock") or "received")
+        dx, dc = len(log.X_names), len(log.next_names)
+        if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
+            raise CaptureError(
+                f"{file} has {dx} inputs and {dc} numbers of a configuration by the columns named; the calibration has "
+                f"{cap.n_inputs_} and {cap.n_outputs_}."
+            )
+        return log
 
 
 def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
@@ -76,30 +87,10 @@ def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     return found
 
 
-def columns_after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:
-    """Which columns hold the configuration after a step, as `LoggedTransitions` takes them."""
-    if bool(next) == bool(following):
-        given = "both of --next and --following are" if next else "neither --next nor --following is"
-        raise CaptureError(
-            f"{given} given; name the columns of the configuration after a step, or those that hold it in the following row."
-        )
-    return {"next": next} if next else {"following": following}
-
-
 def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
     """The columns of a log by their parts, as a calibration remembers them."""
     last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
     return {"state": list(log.state_names), "action": list(log.action_names), **last}
-
-
-def check_fits(cap: Capture, log: TransitionLog, file: Path) -> None:
-    """Reject a log whose number of columns differs from the calibration's."""
-    dx, dc = len(log.X_names), len(log.next_names)
-    if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
-        raise CaptureError(
-            f"{file} has {dx} inputs and {dc} numbers of a configuration by the columns named; the calibration has "
-            f"{cap.n_inputs_} and {cap.n_outputs_}."
-        )
 
 
 def made_from(facts: Mapping[str, Any]) -> list[str]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import BytesIO
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, shortened
+from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
 from capture_cp.capture.region_members import extracts_of
-from capture_cp.commands.options import plain
+from capture_cp.commands.options import configuration_columns
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.panel import Extract
 from capture_cp.report.regions import plot_pairs, regions_figure, wrapped
 from capture_cp.report.style import pyplot
+from capture_cp.report.tables import Cell
 from capture_cp.spaces.strata import has_grid
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class Shown(NamedTuple):
 def region_figures(cap: Capture, kept: Transitions, command: Calibrate) -> tuple[list[bytes], str]:
     """Regions of a few typical inputs of each stratum, as PNG files, with a caption; none where no region can be drawn."""
     most = {1: MOST_REGIONS, 2: MOST_REGIONS, 3: MOST_ROWS}.get(cap.n_outputs_, MOST_MATRICES)
-    typical, gridded = _typical(cap, kept)[:most], has_grid(cap.strata)
-    if gridded:  # nothing is searched, so all are drawn
-        shown = _shown(cap, kept, command, [rows[0] for rows in typical], gridded)
+    typical = _typical(cap, kept)[:most]
+    if has_grid(cap.strata):
+        shown = _shown(cap, kept, command, [rows[0] for rows in typical])
     else:
-        tried = ((one for row in rows for one in _shown(cap, kept, command, [row], gridded)) for rows in typical)
-        shown = [one for found in tried for one in islice(found, 1)]
+        first = (next((one for row in rows for one in _shown(cap, kept, command, [row])), None) for rows in typical)
+        shown = [one for one in first if one is not None]
     return (_drawn(shown, kept.next_names), _caption(cap, shown)) if shown else ([], "")
 
 
@@ -77,34 +77,21 @@ def _drawn(shown: Sequence[Shown], names: Sequence[str]) -> list[bytes]:
     return files
 
 
-def starts_of(log: Transitions) -> Floats | None:
-    """The configuration before each transition, (n, dc); None where that is unknown."""
-    columns = configuration_columns(log.state_names, log.next_names)
-    return None if columns is None else log.state[:, columns]
-
-
-def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[int] | None:
-    """Columns of the state that are the configuration: those named like the next one, or all if they are as many."""
-    names = list(map(plain, after))
-    if all(name in state for name in names):
-        return [state.index(name) for name in names]
-    return list(range(len(state))) if len(state) == len(names) else None
-
-
-def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int], gridded: bool) -> list[Shown]:
+def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int]) -> list[Shown]:
     """The regions of some rows; none where a region without a grid is too small a part of its surroundings."""
-    rows, seed = kept.rows(numbers), derived_seed(command.seed, *numbers)
-    X, Y, starts, question = rows.X, rows.next, starts_of(rows), (command.alpha, command.confidence)
-    prediction = cap.predicted(X, None, seed)
-    regions = cap.regions(X, *question, prediction)
-    inside = cap.contains(X, Y, *question, prediction)
+    rows, seed, question = kept.rows(numbers), derived_seed(command.seed, *numbers), (command.alpha, command.confidence)
+    columns = configuration_columns(rows.state_names, rows.next_names)
+    starts = None if columns is None else rows.state[:, columns]
+    prediction = cap.predicted(rows.X, None, seed)
+    regions = cap.regions(rows.X, *question, prediction)
+    inside = cap.contains(rows.X, rows.next, *question, prediction)
     whole, n = False, SAMPLE
     try:
-        if not gridded:
+        if not has_grid(cap.strata):
             whole = bool(np.isinf(regions[0].thresholds).any())
             regions = [finite_region(regions[0])]
             n = SAMPLE // 5 if regions[0].acceptance(draws=DRAWS, rng=seed) < SCARCE else SAMPLE
-        extracts = extracts_of(regions, n, seed, starts, Y, inside)
+        extracts = extracts_of(regions, n, seed, starts, rows.next, inside)
     except CaptureError:
         return []
     return [Shown(one, title, whole) for one, title in zip(extracts, _titles(cap, rows))]
@@ -130,12 +117,12 @@ def _titles(cap: Capture, rows: Transitions) -> list[str]:
 
 
 def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:
-    """For each stratum in turn, rows spread evenly over those that ended there, each with some spare rows."""
+    """For each stratum in turn, rows spread evenly over those that ended there, each followed by some spare ones."""
     labels = np.asarray(cap.strata.index(kept.next))
     present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
     each = max(1, MOST_ROWS // len(present))
     return [
-        [int(row) for row in np.roll(rows, -(len(rows) * (2 * i + 1) // (2 * each)))[:SPARE]]
+        np.roll(rows, -(len(rows) * (2 * i + 1) // (2 * each)))[:SPARE].tolist()
         for rows in present
         for i in range(min(each, len(rows)))
     ]
@@ -158,6 +145,13 @@ class MeanVolume(NamedTuple):
     mean: float
     error: float
 
+    @property
+    def cell(self) -> Cell:
+        """As an entry of a table."""
+        if np.isinf(self.mean):
+            return Cell("infinite")
+        return Cell(f"{self.mean:.3g}", f"± {self.error:.1g}" if self.error else "")
+
 
 def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[str, MeanVolume] | None:
     """Mean volume of the regions of some transitions that were held out, by stratum and for "all"; None if unknown."""
@@ -168,8 +162,10 @@ def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[st
         found = np.array([_volumes(cap, kept, command, int(row)) for row in rows])  # (regions, M)
     except CaptureError:
         return None
-    columns = {"all": found.sum(axis=1)} | dict(zip(names, found.T))
-    return {name: _mean(column) for name, column in columns.items()}
+    columns = np.column_stack([found.sum(axis=1), found])
+    with np.errstate(invalid="ignore"):
+        errors = columns.std(axis=0, ddof=min(1, len(rows) - 1)) / np.sqrt(len(rows))
+    return dict(zip(("all", *names), map(MeanVolume, columns.mean(axis=0).tolist(), errors.tolist())))
 
 
 def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> list[float]:
@@ -177,9 +173,3 @@ def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> l
     region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
     parts = zip(region.strata.names, region.thresholds)
     return [np.inf if np.isinf(q) else region.volume(name, EACH, derived_seed(seed, name)) for name, q in parts]
-
-
-def _mean(column: Floats) -> MeanVolume:
-    if np.isinf(column).any():
-        return MeanVolume(np.inf, np.inf)
-    return MeanVolume(float(column.mean()), float(column.std(ddof=1) / np.sqrt(len(column))) if len(column) > 1 else 0.0)

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from capture_cp.base.progress import stage
-from capture_cp.commands.film import check_film, write_film
 from capture_cp.planning.episode import Episode
+from capture_cp.report.movie import check_film, write_film
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.recorded import recorded_task
 from capture_lab.tasks.registry import register_task, task_names
