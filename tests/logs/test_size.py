@@ -21,7 +21,7 @@ COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_
 
 
 def to_log(scores, **settings):
-    return Size(**settings)._to_log(scores)
+    return Size(**settings).to_log(scores)
 
 
 def test_sizes_are_printed_before_anything_is_logged(tmp_path, capsys):
@@ -58,7 +58,7 @@ def test_every_log_of_that_size_or_longer_has_the_scores(shares, tree):
 def test_six_groups_all_have_their_scores_in_95_of_100_logs():
     """As a calibration counts them: split like the command, and a tree that takes its share."""
     settings, logs, rng = Size(groups=6), 400, np.random.default_rng(0)
-    n, parts = settings._to_log(9), tuple(settings._shares.parts().values())
+    n, parts = settings.to_log(9), tuple(settings.shares.parts().values())
     strata = FunctionStrata(lambda Y: Y[:, 0].astype(int), list("abcdef"))
     enough = 0
     for seed in range(logs):
@@ -72,7 +72,7 @@ def test_six_groups_all_have_their_scores_in_95_of_100_logs():
 
 def test_no_stratum_is_merged_in_95_of_100_logs_of_that_size():
     settings, logs, rng = Size(groups=6), 400, np.random.default_rng(1)
-    n, parts = settings.to_keep_apart(), tuple(settings._shares.parts().values())
+    n, parts = settings.to_keep_apart(), tuple(settings.shares.parts().values())
     strata = FunctionStrata(lambda Y: Y[:, 0].astype(int), list("abcdef"))
     apart = 0
     for seed in range(logs):

@@ -8,14 +8,15 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import check_writable, written_whole
@@ -32,6 +33,8 @@ STATE = re.compile(r"(^|[^a-z])(state|obs|observation|pos|position|q|qpos|x|y|z|
 COMMAND = re.compile(r"cmd|command|action|control|target|desired|setpoint")
 #: Columns that count rows, and say nothing about the robot.
 COUNTERS = ("index", "frame_index", "task_index", "step", "next.done", "next.reward", "next.success", "done", "reward")
+#: Fields of a message that hold a command: a list of numbers, or a velocity.
+LISTS, TWIST = ("data", "position", "positions", "velocity", "effort"), ("linear.x", "linear.y", "angular.z")
 
 
 @dataclass(frozen=True)
@@ -49,85 +52,71 @@ class Inspect:
     force: Annotated[bool, tyro.conf.arg(help="Overwrite the .toml file if it exists.")] = False
 
     def run(self, console: Console) -> None:
-        """Print what is there."""
-        if self.toml is not None:
-            if self.toml.exists() and not self.force:
-                raise CaptureError(f"{self.toml} exists already; choose another name, or overwrite it with --force.")
-            check_writable(self.toml)
+        """Print what is there, and what is proposed."""
+        if self.toml is not None and self.toml.exists() and not self.force:
+            raise CaptureError(f"{self.toml} exists already; choose another name, or overwrite it with --force.")
+        check_writable(self.toml)
         source = open_log(self.data, _words(self.data))
-        choice = self._topics(console, source) if source.messages else self._columns(console, source)
+        table, choice = topics_of(source) if source.messages else columns_of(source, self.data.name)
+        console.print(table)
         if choice is None:
             console.print("No columns are proposed: their names do not show which are state, action and next configuration.")
             if self.toml is not None:
                 raise CaptureError(f"{self.toml} is not written, as no columns are proposed; write it by hand.")
             return
-        self._propose(console, choice)
-
-    def _columns(self, console: Console, source: LogSource) -> Proposal | None:
-        """A table of columns; what is proposed."""
-        columns = source.columns()
-        choice = proposed(columns)
-        numbers = [column for column in columns if column.kind == "number"][:MOST_SHOWN]
-        piece = next(source.pieces([name for column in numbers for name in column.entries]), {}) if numbers else {}
-        parts = len(source.parts())
-        title = f"{escape(self.data.name)}: {source.rows:,} rows" + (f" in {parts:,} recordings" if parts > 1 else "")
-        rows = []
-        for column in columns[:MOST_SHOWN]:
-            values = [piece[name] for name in column.entries if name in piece]
-            rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), _range(values)])
-        headings = "column", "holds", "width", "range in the first rows"
-        console.print(table_of(title, headings, rows, self._caption(source, choice), (headings[1], headings[3])))
-        return choice
-
-    def _caption(self, source: LogSource, choice: Proposal | None) -> str | None:
-        if choice is None or choice.episode is None:
-            return None
-        return f"{len(runs_of(source, choice.episode).labels):,} episodes by the column {escape(choice.episode)}."
-
-    def _topics(self, console: Console, source: LogSource) -> Proposal | None:
-        """A table of topics and their fields; what is proposed."""
-        from capture_cp.data.bags import Bag
-
-        several = getattr(source, "files", ())
-        bag, columns = Bag(several[0] if several else source.path), source.columns()
-        seconds = max(bag.end - bag.start, 0) / 1e9
-        title = f"{escape(bag.path.name)}: {seconds:.1f} s" + (f", the first of {len(several):,} bags" if several else "")
-        rows = []
-        for topic, (kind, n) in list(bag.topics.items())[:MOST_SHOWN]:
-            fields = [column for column in columns if column.name.startswith(f"{topic}.")]
-            rate = f"{(n - 1) / seconds:.1f}" if n > 1 and seconds else ""
-            rows.append([escape(topic), escape(kind), f"{n:,}", rate, escape(_fields(topic, fields))])
-        console.print(table_of(title, ("topic", "type", "messages", "Hz", "numbers"), rows, left=("type", "numbers")))
-        return proposed_topics(columns, {topic: kind for topic, (kind, _) in bag.topics.items()})
-
-    def _propose(self, console: Console, choice: Proposal) -> None:
-        words = ["capture", "calibrate", str(self.data)]
-        for name, value in choice.options().items():
-            words += [f"--{name}", *([value] if isinstance(value, str) else value)]
+        options = {name: value for name, value in asdict(choice).items() if value}
+        words = [word for name, value in options.items() for word in (f"--{name}", *_listed(value))]
         console.print("Proposed, by the names of the columns:")
-        console.print(f"  {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
-        if self.toml is None:
-            return
-        place = os.path.relpath(self.data, self.toml.parent)
-        lines = [f"{name} = {json.dumps(value)}" for name, value in {"data": place, **choice.options()}.items()]
-        with written_whole(self.toml) as temporary:
-            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        console.print(f"Written: {self.toml}. Use it with: capture calibrate {self.toml}", markup=False)
+        command = shlex.join(["capture", "calibrate", str(self.data), *words])
+        console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
+        if self.toml is not None:
+            settings = {"data": os.path.relpath(self.data, self.toml.parent), **options}
+            lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
+            with written_whole(self.toml) as temporary:
+                temporary.write_text("".join(lines), encoding="utf-8")
+            console.print(f"Written: {self.toml}. Use it with: capture calibrate {self.toml}", markup=False)
 
 
-def _fields(topic: str, fields: list[Column]) -> str:
-    """Names of the fields of a topic, with their widths."""
-    names = [column.name.removeprefix(f"{topic}.") for column in fields]
-    shown = [name if column.width is None else f"{name}[{column.width}]" for name, column in zip(names, fields)]
-    return shortened(", ".join(shown), 200)
+def columns_of(source: LogSource, name: str) -> tuple[Table, Proposal | None]:
+    """A table of columns; what is proposed."""
+    columns, parts = source.columns(), len(source.parts())
+    choice = proposed(columns)
+    numbers = [column for column in columns if column.kind == "number"][:MOST_SHOWN]
+    piece = next(source.pieces([entry for column in numbers for entry in column.entries]), {}) if numbers else {}
+    rows = []
+    for column in columns[:MOST_SHOWN]:
+        values = [piece[entry] for entry in column.entries if entry in piece]
+        span = f"{min(map(np.min, values)):.4g} to {max(map(np.max, values)):.4g}" if values else ""
+        rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), span])
+    title = f"{escape(name)}: {source.rows:,} rows" + (f" in {parts:,} recordings" if parts > 1 else "")
+    caption = None
+    if choice is not None and choice.episode is not None:
+        caption = f"{len(runs_of(source, choice.episode).labels):,} episodes by the column {escape(choice.episode)}."
+    headings = "column", "holds", "width", "range in the first rows"
+    return table_of(title, headings, rows, caption, (headings[1], headings[3])), choice
 
 
-def _range(parts: list[np.ndarray]) -> str:
-    """Smallest and largest of some columns (n,)."""
-    if not parts:
-        return ""
-    low, high = min(float(np.min(part)) for part in parts), max(float(np.max(part)) for part in parts)
-    return f"{low:.4g} to {high:.4g}"
+def topics_of(source: LogSource) -> tuple[Table, Proposal | None]:
+    """A table of topics and their fields; what is proposed."""
+    from capture_cp.data.bags import Bag
+
+    several = getattr(source, "files", ())
+    bag, columns = Bag(several[0] if several else source.path), source.columns()
+    seconds = max(bag.end - bag.start, 0) / 1e9
+    rows = []
+    for topic, (kind, n) in [*bag.topics.items()][:MOST_SHOWN]:
+        fields = [column for column in columns if column.name.startswith(f"{topic}.")]
+        widths = ["" if column.width is None else f"[{column.width}]" for column in fields]
+        numbers = ", ".join(f"{one.name.removeprefix(f'{topic}.')}{width}" for one, width in zip(fields, widths))
+        rate = f"{(n - 1) / seconds:.1f}" if n > 1 and seconds else ""
+        rows.append([escape(topic), escape(kind), f"{n:,}", rate, escape(shortened(numbers, 200))])
+    title = f"{escape(bag.path.name)}: {seconds:.1f} s" + (f", the first of {len(several):,} bags" if several else "")
+    table = table_of(title, ("topic", "type", "messages", "Hz", "numbers"), rows, left=("type", "numbers"))
+    return table, proposed_topics(columns, {topic: kind for topic, (kind, _) in bag.topics.items()})
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else value
 
 
 def _words(path: Path) -> str | None:
@@ -153,19 +142,14 @@ def _words(path: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Columns of each part; `next` or `following` is empty."""
+    """Columns of each part, by the options that name them; `next` or `following` is empty."""
 
-    state: list[str] = field(default_factory=list)
-    action: list[str] = field(default_factory=list)
-    next: list[str] = field(default_factory=list)
-    following: list[str] = field(default_factory=list)
+    state: Sequence[str]
+    action: Sequence[str]
+    next: Sequence[str] = ()
+    following: Sequence[str] = ()
     episode: str | None = None
     time: str | None = None
-
-    def options(self) -> dict[str, str | list[str]]:
-        """The options that say this, by name."""
-        every = {name: getattr(self, name) for name in ("state", "action", "next", "following", "episode", "time")}
-        return {name: value for name, value in every.items() if value}
 
 
 def proposed(columns: Sequence[Column]) -> Proposal | None:
@@ -174,8 +158,7 @@ def proposed(columns: Sequence[Column]) -> Proposal | None:
     every = {column.name for column in columns}
     episode = next((name for name in EPISODES if name in every), None)
     time = next((name for name in TIMES if name in names and names[name].width is None), None)
-    aside = {episode, time, *COUNTERS}
-    rest = [name for name in names if name not in aside]
+    rest = [name for name in names if name not in (episode, time, *COUNTERS)]
     for state in ("observation.state", "state", "observation", "obs"):
         if state in rest and "action" in rest:
             return Proposal([state], ["action"], following=[state], episode=episode, time=time)
@@ -204,22 +187,16 @@ def proposed_topics(columns: Sequence[Column], kinds: dict[str, str]) -> Proposa
     names = {column.name for column in columns}
     joints = [topic for topic, kind in kinds.items() if kind.endswith("/JointState") and f"{topic}.position" in names]
     commands = [topic for topic in kinds if COMMAND.search(topic.lower())]
-    measured = [topic for topic in joints if topic not in commands] or joints
-    commands = [topic for topic in commands if topic not in measured[:1]]
-    action = next((found for topic in commands if (found := _command(topic, names))), None)
-    if not measured or action is None:
+    measured = ([topic for topic in joints if topic not in commands] or joints)[:1]
+    found = [numbers for topic in commands if topic not in measured and (numbers := _command(topic, names))]
+    if not measured or not found:
         return None
     state = [f"{measured[0]}.position"]
-    return Proposal(state, action, following=state, episode="file" if "file" in names else None, time="time")
+    return Proposal(state, found[0], following=state, episode="file" if "file" in names else None, time="time")
 
 
 def _command(topic: str, names: set[str]) -> list[str]:
     """The numbers of a command: its list of numbers, or a velocity."""
-    for lists in ("data", "position", "positions", "velocity", "effort"):
-        if f"{topic}.{lists}" in names:
-            return [f"{topic}.{lists}"]
-    for twist in ("", "twist."):
-        found = [f"{topic}.{twist}{part}" for part in ("linear.x", "linear.y", "angular.z")]
-        if names.issuperset(found):
-            return found
-    return []
+    lists = [[f"{topic}.{field}"] for field in LISTS]
+    twists = [[f"{topic}.{prefix}{field}" for field in TWIST] for prefix in ("", "twist.")]
+    return next((fields for fields in (*lists, *twists) if names.issuperset(fields)), [])

@@ -14,7 +14,7 @@ from capture_cp.base.checks import CaptureWarning
 from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.bundle import input_names
-from capture_cp.commands.report_figures import MeanVolume, mean_volumes, region_figures
+from capture_cp.commands.report_figures import region_figures
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.drift import Outcomes, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
@@ -22,7 +22,6 @@ from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.html import settings_of, write_page
 from capture_cp.report.tables import Cell, PageTable
-from capture_cp.spaces.strata import has_grid
 
 if TYPE_CHECKING:
     from capture_cp.commands.calibrate import Calibrate
@@ -37,24 +36,12 @@ GroupRows = list[dict[str, Any]]
 # -- tables -------------------------------------------------------------------------------------------------------------
 
 
-def coverage_table(
-    what: str,
-    coverage: Coverage,
-    by_episode: bool,
-    marked: Mapping[str, str] | None = None,
-    volumes: Mapping[str, MeanVolume] | None = None,
-) -> PageTable:
-    """Coverage in % by stratum, with mean cells where there is a grid, or mean volumes where they are known."""
-    cells = coverage.all.volume is not None
-    size = ["mean cells"] if cells else ["mean volume"] if volumes is not None else []
-    lines = {}
+def coverage_table(what: str, coverage: Coverage, by_episode: bool, marked: Mapping[str, str] | None = None) -> PageTable:
+    """Coverage in % by stratum, with mean cells where there is a grid; rows may be `marked`."""
+    size, lines = [] if coverage.all.volume is None else ["mean cells"], {}
     for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
-        line = [_share(row, (marked or {}).get(row.name, "")), Cell(f"{row.n:,}")]
-        if row.volume is not None:
-            line.append(Cell(f"{row.volume:,.1f}"))
-        elif volumes is not None:
-            line.append(volumes[row.name].cell)
-        lines[row.name] = line
+        cells = [] if row.volume is None else [Cell(f"{row.volume:,.1f}")]
+        lines[row.name] = [_share(row, (marked or {}).get(row.name, "")), Cell(f"{row.n:,}"), *cells]
     unit, kind = "transitions", "exact binomial"
     if by_episode:
         unit, kind = "episodes", "valid for any number of independent episodes"
@@ -115,7 +102,6 @@ def write_report(
     by_episode = command.episode is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # small groups have been reported already
-        volumes = None if has_grid(cap.strata) else mean_volumes(cap, kept, command)
         figures, caption = region_figures(cap, kept, command)
         marked = marks(cap, kept, command.alpha, command.confidence, command.seed)
         write_page(
@@ -128,8 +114,7 @@ def write_report(
             linear=command.linear,
             by_episode=by_episode,
             facts=cap.data_,
-            coverage=coverage_table("what was held out", coverage, by_episode, marked, volumes),
-            measured=volumes is not None,
+            coverage=coverage_table("what was held out", coverage, by_episode, marked),
             marked=MARKED,
             groups=group_table(groups, coverage),
             figures=figures,

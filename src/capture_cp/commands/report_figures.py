@@ -1,4 +1,4 @@
-"""Regions in a report: pictures of some for each stratum, and mean volumes where there is no grid."""
+"""Pictures of regions in a report, some for each stratum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.report.panel import Extract
 from capture_cp.report.regions import plot_pairs, regions_figure, wrapped
 from capture_cp.report.style import pyplot
-from capture_cp.report.tables import Cell
 from capture_cp.spaces.strata import has_grid
 
 if TYPE_CHECKING:
@@ -35,9 +34,6 @@ MOST_AXES, MOST_ACTIONS = 7, 3
 SAMPLE = 1500
 #: A region that keeps less than this fraction of its draws is drawn with a fifth of the configurations, to save time.
 SCARCE, DRAWS = 0.01, 2048
-#: Configurations in all whose stratum may be asked for, those drawn for each part of a region, and fewest and most regions.
-QUESTIONS, EACH = 20_000, 256
-FEWEST, MOST = 4, 40
 
 
 class Shown(NamedTuple):
@@ -134,42 +130,3 @@ def _caption(cap: Capture, shown: Sequence[Shown]) -> str:
     more = " Parts that cover a whole stratum are left out." if any(one.whole for one in shown) else ""
     axes = f" Only the first {MOST_AXES} numbers are drawn." if cap.n_outputs_ > MOST_AXES else ""
     return f"Regions of some held-out transitions. {kind} are the region, by stratum.{start}{more}{axes}"
-
-
-# -- mean volumes without a grid -----------------------------------------------------------------------------------------
-
-
-class MeanVolume(NamedTuple):
-    """A mean over regions with its standard error; both infinite where a region takes in a whole stratum."""
-
-    mean: float
-    error: float
-
-    @property
-    def cell(self) -> Cell:
-        """As an entry of a table."""
-        if np.isinf(self.mean):
-            return Cell("infinite")
-        return Cell(f"{self.mean:.3g}", f"± {self.error:.1g}" if self.error else "")
-
-
-def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[str, MeanVolume] | None:
-    """Mean volume of the regions of some transitions that were held out, by stratum and for "all"; None if unknown."""
-    names = cap.strata.names
-    count = int(np.clip(QUESTIONS // (EACH * len(names)), FEWEST, MOST))
-    rows = np.unique(np.linspace(0, len(kept) - 1, count).astype(int))
-    try:
-        found = np.array([_volumes(cap, kept, command, int(row)) for row in rows])  # (regions, M)
-    except CaptureError:
-        return None
-    columns = np.column_stack([found.sum(axis=1), found])
-    with np.errstate(invalid="ignore"):
-        errors = columns.std(axis=0, ddof=min(1, len(rows) - 1)) / np.sqrt(len(rows))
-    return dict(zip(("all", *names), map(MeanVolume, columns.mean(axis=0).tolist(), errors.tolist())))
-
-
-def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> list[float]:
-    seed = derived_seed(command.seed, row)
-    region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
-    parts = zip(region.strata.names, region.thresholds)
-    return [np.inf if np.isinf(q) else region.volume(name, EACH, derived_seed(seed, name)) for name, q in parts]
