@@ -27,6 +27,11 @@ NOISES: Mapping[str, tuple[tuple[str, ...], bool, slice]] = {
     "slide": (("slide",), False, slice(0, 1)),
     "slide_rate": (("slide",), True, slice(0, 1)),
 }
+#: What a program is called with, in its two forms.
+PROGRAM = (
+    "a callable model(qpos, qvel, ctrl, steps, seconds) -> (n, steps, nq) with an attribute velocities = True, or, for one "
+    "step, model(X, n_particles, rng) -> (n, n_particles, nq)"
+)
 
 
 @dataclass(frozen=True)
@@ -262,13 +267,12 @@ def _servos(model: Any, log: StateLog) -> list[tuple[int, int]]:
 
 def program(name: str, call: Any) -> Program:
     """The user's own simulator as a `Program`, known to take our arguments."""
-    form = (5, "model(qpos, qvel, ctrl, steps, seconds)") if getattr(call, "velocities", False) else (3, "model(X, n_particles, rng)")
     if not callable(call):
-        raise CaptureError(f"simulator {name} is a {type(call).__name__}; expected a callable {form[1]}.")
+        raise CaptureError(f"simulator {name} is a {type(call).__name__}; expected {PROGRAM}.")
     try:
-        inspect.signature(call).bind(*[None] * form[0])
+        inspect.signature(call).bind(*[None] * (5 if getattr(call, "velocities", False) else 3))
     except TypeError as error:
-        raise CaptureError(f"simulator {name} needs other arguments ({error}); expected {form[1]}.") from None
+        raise CaptureError(f"simulator {name} needs other arguments ({error}); expected {PROGRAM}.") from None
     except ValueError:
         pass  # a compiled callable without a signature
     return Program(name, "program", call)
