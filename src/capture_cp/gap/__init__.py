@@ -1,0 +1,1 @@
+"""How far simulators are from a robot: errors in units, trust, comparison, the page."""
