@@ -64,29 +64,41 @@ class MeasureGap:
         tuple[str, ...], tyro.conf.arg(help="The model's joint names in the log's order, where the log has others.")
     ] = ()
     columns: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="What columns hold: cube.position=px,py,pz hinge.velocity=w.", metavar="WHAT=COLUMN")
+        tuple[str, ...],
+        tyro.conf.arg(help="What columns hold: cube.position=px,py,pz hinge.velocity=w.", metavar="WHAT=COLUMN"),
     ] = ()
     columns_file: Annotated[
-        Path | None, tyro.conf.arg(help="TOML file with the columns; it is written if it does not exist, and read if it does.")
+        Path | None,
+        tyro.conf.arg(help="TOML file with the columns; it is written if it does not exist, and read if it does."),
     ] = None
     episode: options.EpisodeColumn = None
     time: options.TimeColumn = None
-    units: Annotated[tuple[str, ...], tyro.conf.arg(help="Units that are not m and rad: elbow=deg.", metavar="JOINT=UNIT")] = ()
-    quaternion: Annotated[Literal["", "wxyz", "xyzw"], tyro.conf.arg(help="Order of quaternions that names do not tell.")] = ""
+    units: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="Units that are not m and rad: elbow=deg.", metavar="JOINT=UNIT")
+    ] = ()
+    quaternion: Annotated[
+        Literal["", "wxyz", "xyzw"], tyro.conf.arg(help="Order of quaternions that names do not tell.")
+    ] = ""
     start: Annotated[
-        Literal["logged", "fit"], tyro.conf.arg(help="Start from the logged states, or from lines fitted to the rows up to them.")
+        Literal["logged", "fit"],
+        tyro.conf.arg(help="Start from the logged states, or from lines fitted to the rows up to them."),
     ] = "logged"
     without: Annotated[
-        Path | None, tyro.conf.arg(help="Text file with episodes to leave out, one per line: those a simulator was fitted on.")
+        Path | None,
+        tyro.conf.arg(help="Text file with episodes to leave out, one per line: those a simulator was fitted on."),
     ] = None
     modes: Annotated[
-        Literal["bodies", "count"] | None, tyro.conf.arg(help="Modes by which bodies touch, or by the number of touching points.")
+        Literal["bodies", "count"] | None,
+        tyro.conf.arg(help="Modes by which bodies touch, or by the number of touching points."),
     ] = None
-    modes_from: Annotated[Path | None, tyro.conf.arg(help="Model file for contact modes; by default the first simulator.")] = None
+    modes_from: Annotated[
+        Path | None, tyro.conf.arg(help="Model file for contact modes; by default the first simulator.")
+    ] = None
     mode_column: Annotated[str | None, tyro.conf.arg(help="Column of the log with the mode of each row.")] = None
     mode_code: Annotated[str | None, tyro.conf.arg(help="module:object with names and index(qpos).")] = None
     mode_names: Annotated[
-        tuple[str, ...], tyro.conf.arg(help='Other names for modes: "1 point=corner"; equal names merge.', metavar="MODE=NAME")
+        tuple[str, ...],
+        tyro.conf.arg(help='Other names for modes: "1 point=corner"; equal names merge.', metavar="MODE=NAME"),
     ] = ()
     touch: Annotated[float, tyro.conf.arg(help="Gap in m up to which bodies touch.")] = TOUCH
     site: Annotated[
@@ -96,7 +108,8 @@ class MeasureGap:
         tuple[str, ...], tyro.conf.arg(help="Ranges of factors on parameters: friction=0.5:1.5.", metavar="NAME=LOW:HIGH")
     ] = ()
     noise: Annotated[
-        tuple[str, ...], tyro.conf.arg(help="Start noise: position=0.3mm rotation=4mrad velocity=0.03.", metavar="NAME=AMOUNT")
+        tuple[str, ...],
+        tyro.conf.arg(help="Start noise: position=0.3mm rotation=4mrad velocity=0.03.", metavar="NAME=AMOUNT"),
     ] = ()
     particles: Annotated[int, tyro.conf.arg(help="Number of particles, with --randomise or --noise.")] = 16
     k: Annotated[int | None, tyro.conf.arg(help="The error is that of the k-th nearest particle, by default half.")] = None
@@ -156,7 +169,9 @@ class MeasureGap:
                 from capture_cp.gap.page import write_page
 
                 write_page(self.report, document)
-        console.print(f"No page: {trouble}" if trouble else f"Page: {self.report} (one file; open it in any browser)", markup=False)
+        console.print(
+            f"No page: {trouble}" if trouble else f"Page: {self.report} (one file; open it in any browser)", markup=False
+        )
 
     def _simulator(self, name: str) -> tuple[str, Any]:
         """A file, or the user's own object in code."""
@@ -200,7 +215,9 @@ class MeasureGap:
         try:
             lines = self.without.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
-            raise CaptureError(f"cannot read {self.without}; expected a text file with one episode's name per line.") from None
+            raise CaptureError(
+                f"cannot read {self.without}; expected a text file with one episode's name per line."
+            ) from None
         return tuple(line.strip() for line in lines if line.strip())
 
     def _config(self, log: Path) -> dict[str, Any]:
@@ -252,7 +269,9 @@ def tables(gap: Gap) -> list[Any]:
         cells = {(row["mode"], row["simulator"], row["steps"]): _cell(row) for row in own}
         lines = [
             [mode, name, *(cells.get((mode, name, step), "") for step in steps)]
-            for mode, name in dict.fromkeys((mode, row["simulator"]) for mode in part.modes for row in own if row["mode"] == mode)
+            for mode, name in dict.fromkeys(
+                (mode, row["simulator"]) for mode in part.modes for row in own if row["mode"] == mode
+            )
         ]
         headings = ("mode", "simulator", *(f"{step} step{'s' if step > 1 else ''}" for step in steps))
         others = [one.name for one in part.quantities if one.name != shown]

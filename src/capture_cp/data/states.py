@@ -120,7 +120,9 @@ class StateLog:
                 notes.append(f"rates of {slot.joint.name} are differences between a row and the one before it.")
             elif slot.joint.name in self.columns.world:
                 _into_body(slot, qpos, qvel)
-                notes.append(f"rates of rotation of {slot.joint.name} are in the world's frame: they fit its quaternions so.")
+                notes.append(
+                    f"rates of rotation of {slot.joint.name} are in the world's frame: they fit its quaternions so."
+                )
         log = replace(self, qpos=qpos, start=qpos, qvel=qvel, notes=tuple(notes))
         return _fitted(log) if fit_start else log
 
@@ -203,7 +205,9 @@ def _reach(time: Floats, episode: Ints) -> tuple[Ints, Ints, float, list[str]]:
         raise CaptureError("no episode of the log has two rows, so there is nothing to predict.")
     period = float(np.median(steps[same]))
     if period <= 0:
-        raise CaptureError("most rows of the log have the time of the row before them; name the column of times with --time.")
+        raise CaptureError(
+            "most rows of the log have the time of the row before them; name the column of times with --time."
+        )
     gaps = same & (steps > GAP * period)
     first = np.concatenate([[0], np.flatnonzero(~same | gaps) + 1, [len(time)]])
     lengths = np.diff(first)

@@ -104,7 +104,9 @@ class ErrorSettings:
             known_name("start noise", name, NOISES)
         whole_number("particles", self.particles, 1)
         if self.k is not None and not 1 <= self.k <= self.particles:
-            raise CaptureError(f"k is {self.k!r}; expected a whole number from 1 to the number of particles, {self.particles}.")
+            raise CaptureError(
+                f"k is {self.k!r}; expected a whole number from 1 to the number of particles, {self.particles}."
+            )
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ def prepared(
     joints = None if model is None else joints_of(model)
     for name, other in {**models, "--modes-from": modes_model or model}.items():
         if other is not None and [joint.kind for joint in joints_of(other)] != [joint.kind for joint in joints or ()]:
-            raise CaptureError(f"{name} has other joints than the first model: {_listed(other)} instead of {_listed(model)}.")
+            raise CaptureError(
+                f"{name} has other joints than the first model: {_listed(other)} instead of {_listed(model)}."
+            )
     states = read_states(log, joints, () if model is None else actuators_of(model), reading)
     simulators: list[Simulator] = []
     for name, one in given:
@@ -254,7 +258,9 @@ def _errors_of(log: StateLog, steps: tuple[int, ...], of: Sequence[Quantity], se
 # -- the log, the model and the modes -------------------------------------------------------------------------------------
 
 
-def read_states(log: Any, joints: Sequence[Joint] | None, actuators: Sequence[tuple[str, str]], reading: LogSettings) -> StateLog:
+def read_states(
+    log: Any, joints: Sequence[Joint] | None, actuators: Sequence[tuple[str, str]], reading: LogSettings
+) -> StateLog:
     """The states in a log, whose columns are recognised where they are not named."""
     if isinstance(log, StateLog):
         return log
@@ -274,7 +280,9 @@ def joints_of(model: Any) -> list[Joint]:
 
 def actuators_of(model: Any) -> list[tuple[str, str]]:
     """The actuators of a model, each with the joint that it moves."""
-    joints = [joint_name(model, int(j)) if kind == 0 else "" for kind, (j, _) in zip(model.actuator_trntype, model.actuator_trnid)]
+    joints = [
+        joint_name(model, int(j)) if kind == 0 else "" for kind, (j, _) in zip(model.actuator_trntype, model.actuator_trnid)
+    ]
     return [(model.actuator(i).name or joint or f"actuator {i}", joint) for i, joint in enumerate(joints)]
 
 
@@ -343,7 +351,9 @@ def parsed_tolerance(given: Sequence[str], of: Sequence[Quantity]) -> dict[str, 
         meant = [one for one in of if (one.name == name if name else one.tolerated) and _factor(one.unit, unit)]
         if not meant:
             names = ", ".join(f"{one.name} ({one.unit})" for one in of)
-            raise CaptureError(f"--tolerance {word} fits nothing that is measured; expected a number with mm or deg for {names}.")
+            raise CaptureError(
+                f"--tolerance {word} fits nothing that is measured; expected a number with mm or deg for {names}."
+            )
         found |= {one.name: value * _factor(one.unit, unit) for one in meant}
     return found
 
@@ -355,7 +365,9 @@ def _number(word: str, amount: str) -> tuple[float, str]:
     except ValueError:
         value = -1.0
     if not unit or not 0 < value < np.inf:
-        raise CaptureError(f"{word!r} is no amount; expected a positive number with one of the units {', '.join(UNITS)}: 10mm.")
+        raise CaptureError(
+            f"{word!r} is no amount; expected a positive number with one of the units {', '.join(UNITS)}: 10mm."
+        )
     return value, unit
 
 
@@ -375,4 +387,3 @@ def amounts(option: str, given: Mapping[str, str]) -> dict[str, float]:
             value, unit = _number(f"{option} {name}={word}", word)
             found[name] = value * UNITS[unit]
     return found
-
