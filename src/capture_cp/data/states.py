@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
-from capture_cp.data.logged import check_order, not_finite, one_run, runs_of
+from capture_cp.data.logged import not_finite, runs_of
 from capture_cp.data.recognise import Joint, StateColumns
 from capture_cp.data.source import LogSource
+from capture_cp.data.transitions import check_order
 from capture_cp.spaces.rigid import conjugate, from_vector, multiplied, rotated, to_vector
 
 #: Numbers of qpos and of qvel that a joint has, by its kind.
@@ -97,7 +98,8 @@ class StateLog:
         _rescale(columns, units or {}, qpos, qvel, ctrl)
         kept = ~np.isin(np.array(names)[episode], list(without)) if without else np.ones(n, dtype=bool)
         _check_known(without, names)
-        qpos, qvel, ctrl, time, episode = (part[kept] for part in (qpos, qvel, ctrl, time, episode))
+        qpos, qvel, ctrl = qpos[kept], qvel[kept], ctrl[kept]
+        time, episode = time[kept], episode[kept]
         before, after, period, notes = _reach(time, episode)
         log = cls(columns, qpos, qvel, ctrl, qpos, time, episode, names, after, before, period, tuple(notes))
         return log._with_rates(fit_start)

@@ -140,9 +140,9 @@ class Errors:
     replayed: bool = False
 
     def rows_in(self, step: int, at: str, mode: int) -> Ints:
-        """The starts, as numbers into `starts`, of predictions so many steps ahead, by the mode at their "start" or "end"."""
+        """The predictions so many steps ahead, by the mode at their "start" or "end": numbers into `starts`."""
         there = np.flatnonzero(self.log.after[self.starts] >= step)
-        return there[self.mode[self.starts[there] + (step if at == "end" else 0)] == mode]
+        return np.asarray(there[self.mode[self.starts[there] + (step if at == "end" else 0)] == mode])
 
     @property
     def primary(self) -> str:
@@ -265,10 +265,11 @@ def read_states(
     if isinstance(log, StateLog):
         return log
     source = opened(Path(log)) if reading.episode is None else open_log(log, reading.episode)
+    found = recognise(source)
     if reading.mapping is not None:
-        columns = StateColumns.from_toml(reading.mapping)
+        columns = StateColumns.from_toml(reading.mapping, found, joints, actuators)
     else:
-        columns = match(recognise(source), joints, actuators, reading.joints, reading.columns, reading.quaternion)
+        columns = match(found, joints, actuators, reading.joints, reading.columns, reading.quaternion)
     columns = replace(columns, episode=reading.episode or columns.episode, time=reading.time or columns.time)
     return StateLog.read(source, columns, reading.units, reading.fit_start, reading.without)
 

@@ -211,8 +211,8 @@ class Gap:
         delta = DELTA / (len(part.errors) * len(part.modes) if self.stated.jointly else 1)
         found = []
         for name, errors in part.errors.items():
-            within = (errors[:, :, places] <= limits).all(axis=2)
-            predicted = ~np.isnan(errors[:, :, places]).any(axis=2)
+            within = np.asarray((errors[:, :, places] <= limits).all(axis=2))
+            predicted = np.asarray(~np.isnan(errors[:, :, places]).any(axis=2))
             if at == "start":
                 within = np.logical_and.accumulate(within, axis=1)
             for m, mode in enumerate(part.modes):

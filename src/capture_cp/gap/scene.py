@@ -49,9 +49,9 @@ def page_of(gap: Gap) -> dict[str, Any]:
         "cases": _cases(part, simulator, step, stated.alpha),
         "strip": _strip(part, simulator, step),
         "drift": [
-            f"{one['simulator']}, {one['mode']}: errors after {one['steps']} steps are {one['early']:.3g} (median) in the first "
-            f"half of the episodes and {one['late']:.3g} in the second (p = {one['p']:.2g}). The log is not one: what is said "
-            "below holds for episodes like a mixture of both."
+            f"{one['simulator']}, {one['mode']}: the median error after {one['steps']} steps is {one['early']:.3g} in the "
+            f"first half of the episodes and {one['late']:.3g} in the second (p = {one['p']:.2g}). The log is not one: what "
+            "is said below holds for episodes like a mixture of both."
             for one in gap.drifts
         ],
         "notes": list(part.log.notes),
@@ -206,7 +206,8 @@ def _pictured(part: Errors, name: str, chosen: int, step: int) -> dict[str, Any]
 def _predicted(part: Errors, name: str, row: int, steps: tuple[int, ...]) -> Floats:
     """Configurations (S, nq) predicted from one row."""
     simulator = next(one for one in part.simulators if one.name == name)
-    return simulator.predict(Start.of(part.log, np.array([row]), steps), np.random.default_rng(0))[0]
+    start = Start.of(part.log, np.array([row]), steps)
+    return np.asarray(simulator.predict(start, np.random.default_rng(0))[0])
 
 
 def _strip(part: Errors, name: str, step: int) -> dict[str, Any] | None:

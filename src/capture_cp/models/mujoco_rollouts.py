@@ -162,8 +162,8 @@ class MujocoRollout:
         lost = int(np.isnan(ends[0]).any(axis=(1, 2)).sum())
         if lost:
             raise CaptureError(
-                f"{lost} of {len(which)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges to "
-                "randomise."
+                f"{lost} of {len(which)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges "
+                "to randomise."
             )
         return ends[0][:, 0], ends[1][:, 0]
 
