@@ -235,7 +235,7 @@ def _rescale(columns: StateColumns, units: Mapping[str, str], qpos: Floats, qvel
         ctrl[:, moved] *= scale
     for slot in by_name.values():
         values, angle = np.abs(qpos[:, slot.q][:, :3]), slot.joint.kind == "hinge"
-        most = float(np.quantile(values, 0.5)) if slot.joint.kind != "ball" else 0.0
+        most = float(np.median(values, axis=0).max()) if slot.joint.kind != "ball" else 0.0
         if most > (WIDE if angle else FAR):
             likely, unit, other = ("degrees", "rad", "deg") if angle else ("millimetres", "m", "mm")
             name = slot.joint.name
