@@ -9,6 +9,7 @@ import pytest
 
 from capture_cp.cli import main
 from capture_cp.commands.inspect import proposed, proposed_topics
+from capture_cp.data.recognise import opened, recognise
 from capture_cp.data.source import Column
 from commands import refused
 from logs.recordings import Runs
@@ -81,13 +82,24 @@ def columns(**widths):
     return [Column(name, "number", width) for name, width in widths.items()]
 
 
-def test_names_tell_what_a_column_is_for():
-    flat = proposed(columns(q0=None, q1=None, torque_0=None, q0_next=None, q1_next=None, time=None, run=None))
+@pytest.fixture
+def guess(tmp_path):
+    """What is proposed for columns of these names."""
+
+    def proposal(*names):
+        np.savez(tmp_path / "log.npz", **{name: np.random.default_rng(0).random(20) for name in names})
+        return proposed(recognise(opened(tmp_path / "log.npz")))
+
+    return proposal
+
+
+def test_names_tell_what_a_column_is_for(guess):
+    flat = guess("q0", "q1", "torque_0", "q0_next", "q1_next", "time")
     assert (flat.state, flat.action, flat.next) == (["q0", "q1"], ["torque_0"], ["q0_next", "q1_next"])
-    assert (flat.episode, flat.time) == ("run", "time")
-    steps = proposed(columns(qpos_0=None, qpos_1=None, cmd_0=None, reward=None))
+    assert flat.time == "time"
+    steps = guess("qpos_0", "qpos_1", "cmd_0", "reward")
     assert (steps.state, steps.action, steps.following) == (["qpos_0", "qpos_1"], ["cmd_0"], ["qpos_0", "qpos_1"])
-    assert proposed(columns(x=None, next_x=None)) is None  # no action
+    assert guess("x", "next_x") is None  # no action
     topics = {"/arm/joint_states": "sensor_msgs/msg/JointState", "/arm/cmd_vel": "geometry_msgs/msg/Twist"}
     fields = columns(**{"/arm/joint_states.position": 6})
     fields += columns(**{f"/arm/cmd_vel.{part}": None for part in ("linear.x", "linear.y", "angular.z")})

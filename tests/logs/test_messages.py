@@ -147,7 +147,7 @@ def test_whether_the_model_knows_its_training_is_reported(here, capsys):
 
 def test_any_method_of_a_model_may_fail(here, capsys):
     printed = refused(capsys, *CALIBRATE, "--model", "robot_words:unseen", "--method", "lucca")
-    assert "--model robot_words:unseen failed with ZeroDivisionError: no spread for X of shape (64, 4)" in printed
+    assert "--model robot_words:unseen failed with ZeroDivisionError: no spread for an array of shape (64, 4)" in printed
 
 
 def test_an_episode_without_a_name_is_a_row_of_the_file(here, capsys):

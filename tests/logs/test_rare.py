@@ -218,10 +218,8 @@ def test_poses_can_be_set_in_a_file(here, capsys):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('weights = ["a", "b"]', "expected a list of numbers"),
-        ("weights = [true, false]", "expected a list of numbers"),
+        ('weights = ["a", "b"]', "Error parsing --weights"),
         ("weights = [1.0]", "--weights has 1 numbers; give one for each of next_x, next_kind"),
-        ("angles = [1]", "expected a list of column names"),
         ('angles = ["z"]', "unknown column among --angles 'z'"),
         ('metric = "se4"', "metric"),
         ('metric = "se2"', "--metric se2 needs --length"),

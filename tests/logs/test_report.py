@@ -109,17 +109,7 @@ def test_regions_of_any_dimension_are_in_the_report(here, dims, strata, options)
         assert (np.minimum(*away) < 300).sum() > 20  # the true outcome
     assert "The arrow leads from the start" in page
     assert ("mean cells" in page) == (strata != "bare")
-    assert ("mean volume" in page) == (strata == "bare")
     assert ("Coloured cells are the region" in page) == (strata != "bare")
-
-
-def test_mean_volumes_are_those_of_the_regions(here):
-    """One stratum and one number: volumes are lengths, which a grid counts."""
-    columns = write_log(here, 1)
-    bare, gridded = (page_of(here, columns, "--strata", f"walls:{strata}") for strata in ("bare", "one"))
-    volume, error = map(float, re.search(r">all</th>.*?<td>([\d.e-]+)<small>± ([\d.e-]+)", bare, re.S).groups())
-    cells = float(re.search(r">all</th>\s*<td>.*?</td>\s*<td>.*?</td>\s*<td>([\d.]+)</td>", gridded, re.S).group(1))
-    assert volume == pytest.approx(0.02 * cells, abs=4 * error + 0.005)
 
 
 def test_parts_without_an_end_are_left_out_and_told(here):

@@ -13,7 +13,6 @@ from capture_cp.base.files import existing_file
 from capture_cp.commands.calibrate import Calibrate
 from capture_cp.commands.check import Check
 
-LISTS_OF_NUMBERS = ("weights",)
 PATHS = ("data", "out", "report", "json", "folder")
 
 
@@ -45,7 +44,8 @@ def read_settings(file: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {"folder": ".", "out": Calibrate.out}
     for key, value in found.items():
         name = known[known_name(f"setting in {file}", key.replace("_", "-"), known)]
-        if wanted := _wrong(name, value, isinstance(defaults[name], bool)):
+        if isinstance(value, dict) or isinstance(value, bool) != isinstance(defaults[name], bool):
+            wanted = "true or false" if isinstance(defaults[name], bool) else "text, a number or a list of them"
             raise CaptureError(f"{key} in {file} is {shortened(repr(value))}; expected {wanted}.")
         settings[name] = value
     return settings | {name: str(file.parent / str(settings[name])) for name in PATHS if name in settings}
@@ -58,16 +58,6 @@ def _defaults(command: type) -> dict[str, Any]:
         nested = field.default_factory if is_dataclass(field.default_factory) else None
         found |= {field.name: field.default} if nested is None else {one.name: one.default for one in fields(nested)}
     return found
-
-
-def _wrong(name: str, value: Any, flag: bool) -> str:
-    """What a setting should be, if it is something else."""
-    if flag or isinstance(value, bool):
-        return "" if flag and isinstance(value, bool) else "true or false" if flag else "text or a number"
-    if isinstance(value, list):
-        kind, wanted = (int | float, "numbers") if name in LISTS_OF_NUMBERS else (str, "column names")
-        return "" if all(isinstance(one, kind) and not isinstance(one, bool) for one in value) else f"a list of {wanted}"
-    return "" if isinstance(value, str | int | float) else "text, a number or a list of column names"
 
 
 def _option(name: str, value: Any) -> list[str]:

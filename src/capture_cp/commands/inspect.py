@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,19 +20,14 @@ from rich.table import Table
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import check_writable, written_whole
 from capture_cp.data.logged import runs_of
-from capture_cp.data.source import Column, LogSource, open_log
+from capture_cp.data.recognise import Recognised, opened, recognise
+from capture_cp.data.source import Column, LogSource
 from capture_cp.report.output import table_of
 
 MOST_SHOWN = 200
 
-EPISODES = ("episode_index", "episode", "episode_id", "run", "run_id", "trajectory", "traj", "demo", "file")
-TIMES = ("timestamp", "time", "t", "stamp")
-ACTION = re.compile(r"(^|[^a-z])(actions?|act|cmd|commands?|controls?|push|u|torques?)([^a-z]|$)")
-STATE = re.compile(r"(^|[^a-z])(state|obs|observation|pos|position|q|qpos|x|y|z|joints?)([^a-z]|$)")
+#: Topics of commands, and the fields of their messages that hold them: a list of numbers, or a velocity.
 COMMAND = re.compile(r"cmd|command|action|control|target|desired|setpoint")
-#: Columns that count rows, and say nothing about the robot.
-COUNTERS = ("index", "frame_index", "task_index", "step", "next.done", "next.reward", "next.success", "done", "reward")
-#: Fields of a message that hold a command: a list of numbers, or a velocity.
 LISTS, TWIST = ("data", "position", "positions", "velocity", "effort"), ("linear.x", "linear.y", "angular.z")
 
 
@@ -56,7 +50,7 @@ class Inspect:
         if self.toml is not None and self.toml.exists() and not self.force:
             raise CaptureError(f"{self.toml} exists already; choose another name, or overwrite it with --force.")
         check_writable(self.toml)
-        source = open_log(self.data, _words(self.data))
+        source = opened(self.data)
         table, choice = topics_of(source) if source.messages else columns_of(source, self.data.name)
         console.print(table)
         if choice is None:
@@ -79,13 +73,10 @@ class Inspect:
 
 def columns_of(source: LogSource, name: str) -> tuple[Table, Proposal | None]:
     """A table of columns; what is proposed."""
-    columns, parts = source.columns(), len(source.parts())
-    choice = proposed(columns)
-    numbers = [column for column in columns if column.kind == "number"][:MOST_SHOWN]
-    piece = next(source.pieces([entry for column in numbers for entry in column.entries]), {}) if numbers else {}
-    rows = []
-    for column in columns[:MOST_SHOWN]:
-        values = [piece[entry] for entry in column.entries if entry in piece]
+    found, parts = recognise(source), len(source.parts())
+    rows, choice = [], proposed(found)
+    for column in found.columns[:MOST_SHOWN]:
+        values = [found.rows[entry] for entry in column.entries if entry in found.rows and column.kind == "number"]
         span = f"{min(map(np.min, values)):.4g} to {max(map(np.max, values)):.4g}" if values else ""
         rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), span])
     title = f"{escape(name)}: {source.rows:,} rows" + (f" in {parts:,} recordings" if parts > 1 else "")
@@ -119,24 +110,6 @@ def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _words(path: Path) -> str | None:
-    """The first column of a CSV file that holds text in its first row, if any."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return None
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            lines = csv.reader(text)
-            names, row = next(lines, []), next(lines, [])
-    except (UnicodeDecodeError, csv.Error):
-        return None
-    for name, value in zip(names, row):
-        try:
-            float(value)
-        except ValueError:
-            return name.strip()
-    return None
-
-
 # -- a guess by the names of columns --------------------------------------------------------------------------------------
 
 
@@ -152,34 +125,24 @@ class Proposal:
     time: str | None = None
 
 
-def proposed(columns: Sequence[Column]) -> Proposal | None:
+def proposed(found: Recognised) -> Proposal | None:
     """What the columns of a table are for, or None where no guess is plausible."""
-    names = {column.name: column for column in columns if column.kind == "number"}
-    every = {column.name for column in columns}
-    episode = next((name for name in EPISODES if name in every), None)
-    time = next((name for name in TIMES if name in names and names[name].width is None), None)
-    rest = [name for name in names if name not in (episode, time, *COUNTERS)]
-    for state in ("observation.state", "state", "observation", "obs"):
-        if state in rest and "action" in rest:
-            return Proposal([state], ["action"], following=[state], episode=episode, time=time)
-    if "demo" in every and "actions" in rest:
-        vectors = [name for name in rest if name.startswith("obs/") and names[name].width]
-        return Proposal(vectors[:1], ["actions"], following=vectors[:1], episode="demo") if vectors else None
-    return _paired(rest, episode, time)
+    more: dict[str, Any] = {"episode": found.episode, "time": found.time}
+    command = _whole(found, {*found.joints["command"].values()}) or _whole(found, {*found.joints["torque"].values()})
+    if found.after:
+        known = {*found.after, *found.after.values(), found.episode, found.time}
+        action = [name for name in command if name not in known] or [name for name in found.left if name not in known]
+        return Proposal([*found.after], action, next=[*found.after.values()], **more) if action else None
+    poses = (entry for pose in found.poses for entry in (*pose.position, *pose.quaternion))
+    state = _whole(found, {*found.joints["position"].values(), *poses})
+    lists = [column.name for column in found.columns if column.name in state and column.width]
+    state = lists[:1] or state  # a list tells the state as one whole
+    return Proposal(state, command, following=state, **more) if state and command else None
 
 
-def _paired(names: list[str], episode: str | None, time: str | None) -> Proposal | None:
-    """A flat table: columns with a partner next_name or name_next; without any, columns called like states and actions."""
-    after = {name: partner for name in names for partner in (f"next_{name}", f"{name}_next") if partner in names}
-    rest = [name for name in names if name not in after and name not in after.values()]
-    actions = [name for name in rest if ACTION.search(name.lower())]
-    if after:
-        actions = actions or rest
-        return Proposal([*after], actions, next=[*after.values()], episode=episode, time=time) if actions else None
-    states = [name for name in rest if name not in actions and STATE.search(name.lower())]
-    if not states or not actions:
-        return None
-    return Proposal(states, actions, following=states, episode=episode, time=time)
+def _whole(found: Recognised, entries: Iterable[str]) -> list[str]:
+    """Columns all of whose numbers are among some."""
+    return [one.name for one in found.columns if one.kind == "number" and set(one.entries) <= set(entries)]
 
 
 def proposed_topics(columns: Sequence[Column], kinds: dict[str, str]) -> Proposal | None:

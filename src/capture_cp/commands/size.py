@@ -18,6 +18,10 @@ from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_nee
 from capture_cp.report.output import table_of, write_rows
 
 SURE = 0.95  # of calibrations within the range shown, and of logs that give every group enough
+APART = (
+    "From {:,} on, capture calibrate gives each of as many strata its own thresholds; with fewer, rare strata may share "
+    "theirs (--min-stratum)."
+)
 
 
 @dataclass(frozen=True)
@@ -130,19 +134,11 @@ class Size:
         }
         used = ", ".join(f"{100 * share:g}% {use}" for use, share in uses.items() if share)
         sure = "every group gets its scores in at least 95 of 100 logs" if self.groups > 1 else "any log has its scores"
-        kept = (
-            (
-                f"From {apart:,} on, capture calibrate gives each of as many strata its own thresholds; with fewer, rare strata "
-                "may share theirs (--min-stratum)."
-            )
-            if apart is not None
-            else ""
-        )
         sentences = [
             rarest if self.groups > 1 else "",
             f"{used}." if used else "",
             f"With so many transitions, {sure}.",
-            kept,
+            "" if apart is None else APART.format(apart),
             "Where steps of an episode are not independent, these numbers are episodes.",
         ]
         return " ".join(sentence for sentence in sentences if sentence)
