@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.peg.drawing import PegDrawing
     from capture_lab.tasks.peg.planner import PegWeights
-    from capture_lab.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
@@ -264,11 +263,6 @@ class Peg(Task):
         from capture_lab.tasks.peg.drawing import PegDrawing
 
         return PegDrawing(self)
-
-    def scene(self) -> PegScene:
-        from capture_lab.tasks.peg.scene import PegScene
-
-        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Reject poses (n, 3) outside the grid, in the receptacle or in the table."""
