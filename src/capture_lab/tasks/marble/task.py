@@ -271,7 +271,7 @@ class Marble(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.marble.rows import ROWS
+        from capture_lab.tasks.marble.options import ROWS
 
         return ROWS
 

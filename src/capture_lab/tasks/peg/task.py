@@ -21,8 +21,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.peg.cspace import REGIMES, PegStrata
 from capture_lab.tasks.peg.model import NO_CORRECTION, Correction, PegModel, settle
 from capture_lab.tasks.peg.settings import PegSettings
-from capture_lab.tasks.peg.simulator import PegSystem
-from capture_lab.tasks.peg.systems import make_system
+from capture_lab.tasks.peg.simulator import PegSystem, make_system
 from capture_lab.tasks.rows import Row
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
@@ -218,7 +217,7 @@ class Peg(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.peg.rows import ROWS
+        from capture_lab.tasks.peg.options import ROWS
 
         return ROWS
 

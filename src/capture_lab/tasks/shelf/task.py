@@ -168,7 +168,7 @@ class ShelfTask(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.shelf.rows import ROWS
+        from capture_lab.tasks.shelf.options import ROWS
 
         return ROWS
 
