@@ -87,7 +87,7 @@ def test_a_raster_shows_what_the_region_contains(robots, kind):
     look, rng = replay.look(3, 0.1), np.random.default_rng(0)
     across, up = space.shown
     for window in (space.window, space.near(look)):
-        picture = space.raster(look.middle, window, look.region)
+        picture = space.raster(look.middle, window, [look.region])
         for row, column in rng.integers(POINTS, size=(200, 2)):
             y = look.went.copy()
             size = (window.high - window.low) / POINTS
@@ -162,7 +162,7 @@ def test_strata_that_fail_away_from_the_data_leave_the_ground_white(robots, monk
         raise ZeroDivisionError("no map there")
 
     monkeypatch.setattr(replay.robot.cap.strata, "index", failing)
-    assert space.raster(look.middle, space.window, look.region) is None
+    assert space.raster(look.middle, space.window, [look.region]) is None
 
 
 # -- logs ---------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.marble.drawing import MarbleDrawing
     from capture_lab.tasks.marble.planner import MarbleWeights
-    from capture_lab.tasks.marble.scene import MarbleScene
 
 Design = Literal["grid", "random"]
 
@@ -272,7 +271,7 @@ class Marble(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.marble.rows import ROWS
+        from capture_lab.tasks.marble.options import ROWS
 
         return ROWS
 
@@ -350,8 +349,3 @@ class Marble(Task):
         from capture_lab.tasks.marble.drawing import MarbleDrawing
 
         return MarbleDrawing(self)
-
-    def scene(self) -> MarbleScene:
-        from capture_lab.tasks.marble.scene import MarbleScene
-
-        return MarbleScene(self)

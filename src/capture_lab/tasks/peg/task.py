@@ -21,8 +21,7 @@ from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.peg.cspace import REGIMES, PegStrata
 from capture_lab.tasks.peg.model import NO_CORRECTION, Correction, PegModel, settle
 from capture_lab.tasks.peg.settings import PegSettings
-from capture_lab.tasks.peg.simulator import PegSystem
-from capture_lab.tasks.peg.systems import make_system
+from capture_lab.tasks.peg.simulator import PegSystem, make_system
 from capture_lab.tasks.rows import Row
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.peg.drawing import PegDrawing
     from capture_lab.tasks.peg.planner import PegWeights
-    from capture_lab.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
@@ -219,7 +217,7 @@ class Peg(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.peg.rows import ROWS
+        from capture_lab.tasks.peg.options import ROWS
 
         return ROWS
 
@@ -264,11 +262,6 @@ class Peg(Task):
         from capture_lab.tasks.peg.drawing import PegDrawing
 
         return PegDrawing(self)
-
-    def scene(self) -> PegScene:
-        from capture_lab.tasks.peg.scene import PegScene
-
-        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Reject poses (n, 3) outside the grid, in the receptacle or in the table."""

@@ -29,7 +29,6 @@ from capture_lab.tasks.task import Advance, Task
 
 if TYPE_CHECKING:
     from capture_lab.tasks.shelf.drawing import ShelfDrawing
-    from capture_lab.tasks.shelf.scene import ShelfScene
 
 #: Transitions used to correct the model.
 TRAINING = 4_000
@@ -169,7 +168,7 @@ class ShelfTask(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.shelf.rows import ROWS
+        from capture_lab.tasks.shelf.options import ROWS
 
         return ROWS
 
@@ -222,8 +221,3 @@ class ShelfTask(Task):
         from capture_lab.tasks.shelf.drawing import ShelfDrawing
 
         return ShelfDrawing(self)
-
-    def scene(self) -> ShelfScene:
-        from capture_lab.tasks.shelf.scene import ShelfScene
-
-        return ShelfScene(self)
