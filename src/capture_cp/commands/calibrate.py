@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,14 +29,11 @@ from capture_cp.commands import options
 from capture_cp.commands.bundle import LinearModel, grid_around, grid_facts
 from capture_cp.commands.cautions import (
     duplicate_cautions,
-    far_cautions,
-    group_cautions,
-    heard,
-    listen,
+    listening,
+    log_cautions,
     merge_cautions,
     print_cautions,
     turn_cautions,
-    unit_cautions,
 )
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.options import CHECK, LINEAR, TRAIN, Distances, Shares
@@ -123,13 +119,12 @@ class Calibrate:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
         log = self._read(console)
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
-            listen()
+        with listening() as heard, self.computing.running(self.folder) as running:
             split = Split.of(log, self._shares.parts(), self.seed)
             model, strata, seen = self._model(split, running("reading the log"))
             cap = self._fit(model, strata, split, seen, running("calibrating"))
             coverage, cautions = self._check(cap, split, seen, running("checking"))
-        cautions += heard(caught)
+        cautions += heard
         groups = group_rows(cap, coverage, self.alpha, self.confidence)
         self._print(console, cap, coverage, groups, split, cautions)
         self._save(console, cap, coverage, groups, cautions)
@@ -204,12 +199,10 @@ class Calibrate:
         """Coverage on what was held out, and what may be wrong with the log."""
         coverage = self._coverage(cap, split, seen.parts["to check"], run)
         return coverage, [
-            *unit_cautions(seen.sample),
+            *log_cautions(cap, seen.sample, seen.parts["to check"], self.alpha, self.confidence, self.seed),
             *turn_cautions(seen.sample, self.distances.angular(seen.sample.next_names)),
             *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
             *merge_cautions(cap),
-            *group_cautions(cap, self.alpha, self.confidence, split.log.X_names),
-            *far_cautions(cap, seen.parts["to check"], self.seed),
         ]
 
     def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -17,15 +16,7 @@ from capture_cp.base.files import check_writable
 from capture_cp.commands import options
 from capture_cp.commands.batch import BatchCheck, History, check_log
 from capture_cp.commands.bundle import robot_facts
-from capture_cp.commands.cautions import (
-    far_cautions,
-    group_cautions,
-    heard,
-    listen,
-    print_alarm,
-    print_cautions,
-    unit_cautions,
-)
+from capture_cp.commands.cautions import listening, log_cautions, print_alarm, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.reading import Remembered, beginning, made_from, opened
 from capture_cp.commands.report import coverage_table
@@ -82,8 +73,7 @@ class Check(Remembered):
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
         confidence = self.confidence if self.confidence is not None else facts.get("confidence")
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
-            listen()
+        with listening() as heard, self.computing.running(self.folder) as running:
             cap = self.calibrated(self.calibration, facts)
             log = opened(self.logged(cap, self.calibration, facts, self.data, self.episode), console)
             history = None
@@ -92,9 +82,9 @@ class Check(Remembered):
             found = check_log(cap, log, alpha, confidence, self.alarm, self.seed, history, running("checking"))
             if found.sha256 in made_from(facts):
                 raise CaptureError(f"{self.data} is a log that the calibration was made from; give it new transitions.")
-            few, some = group_cautions(cap, alpha, confidence, log.X_names), beginning(log)
-            far = far_cautions(cap, some, self.seed)
-        cautions = [*unit_cautions(some), *few, *far, *heard(caught)]
+            some = beginning(log)
+            cautions = log_cautions(cap, some, some, alpha, confidence, self.seed)
+        cautions += heard
         console.print(coverage_table(self.data.name, found.coverage, some.episode is not None).printed("stratum"))
         console.print(self._table(found, history))
         print_cautions(console, cautions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from capture_cp.capture.extending import extend_calibration, merge_calibrations,
 from capture_cp.commands import options
 from capture_cp.commands.batch import check_log
 from capture_cp.commands.bundle import input_names, robot_facts
-from capture_cp.commands.cautions import heard, listen, print_alarm, print_cautions
+from capture_cp.commands.cautions import listening, print_alarm, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.reading import Remembered, made_from, opened
 from capture_cp.data.source import kind_of
@@ -61,8 +60,7 @@ class Extend(Remembered):
         sites = [file for file in self.data if kind_of(file) == "calibration"]
         facts = [robot_facts(file) for file in (self.calibration, *sites)]
         alpha, confidence = failure_rate(facts[0].get("alpha", 0.1)), facts[0].get("confidence")
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
-            listen()
+        with listening() as heard, self.computing.running(self.folder) as running:
             found = before = self.calibrated(self.calibration, facts[0])
             if sites:
                 found = merge_calibrations([before, *map(self.calibrated, sites, facts[1:])])
@@ -79,7 +77,7 @@ class Extend(Remembered):
             if made:
                 found.data_["robot"] = dict(facts[0]) | {"log_sha256": made[0], "extended_by": made[1:]}
             console.print(_growth(before, found, alpha, confidence))
-        print_cautions(console, heard(caught))
+        print_cautions(console, heard)
         found.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
 
