@@ -36,7 +36,7 @@ class Inspect:
     """List the columns or topics of a log with their types, widths and ranges, and propose which ones to use.
 
     DATA is any log that `capture calibrate` accepts. The last line is a `capture calibrate` command with columns guessed
-    from their names; check it before you run it. --toml writes the guess to a file for `capture calibrate FILE`.
+    from names and values; check it before you run it. --toml writes the guess to a file for `capture calibrate FILE`.
     """
 
     data: Annotated[
@@ -60,7 +60,7 @@ class Inspect:
             return
         options = {name: value for name, value in asdict(choice).items() if value}
         words = [word for name, value in options.items() for word in (f"--{name}", *_listed(value))]
-        console.print("Proposed, by the names of the columns:")
+        console.print("Proposed, by names and values of the columns:")
         command = shlex.join(["capture", "calibrate", str(self.data), *words])
         console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
         if self.toml is not None:
