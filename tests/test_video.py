@@ -205,48 +205,36 @@ def test_the_marble_is_on_the_board_in_front_of_it(tilt):
 # -- bad input ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def run(tmp_path):
-    return saved(tmp_path, marble_episode())
-
-
-def test_unknown_endings_are_refused(capsys, run, tmp_path):
-    assert "a video ends in .mp4, .webp, .gif" in refused_film(capsys, run, tmp_path / "run.avi")
-
-
-def test_unwritable_places_are_refused(capsys, run):
-    assert "cannot write /no/such/folder/run.gif" in refused_film(capsys, run, "/no/such/folder/run.gif")
-
-
-def test_missing_episodes_are_refused(capsys, tmp_path):
-    assert "does not exist" in refused_film(capsys, tmp_path / "none.npz", tmp_path / "run.gif")
-
-
-def test_damaged_episodes_are_refused(capsys, run, tmp_path):
-    run.write_bytes(run.read_bytes()[:-400])
-    assert "is not a capture-cp episode, or is damaged" in refused_film(capsys, run, tmp_path / "run.gif")
-    assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
-
-
-def test_foreign_archives_are_refused(capsys, tmp_path):
-    with zipfile.ZipFile(tmp_path / "run.npz", "w") as archive:
+@pytest.mark.parametrize(
+    ("episode", "out", "sentence"),
+    [
+        ("run.npz", "run.avi", "a video ends in .mp4, .webp, .gif"),
+        ("run.npz", "/no/such/folder/run.gif", "cannot write /no/such/folder/run.gif"),
+        ("none.npz", "run.gif", "does not exist"),
+        ("damaged.npz", "run.gif", "is not a capture-cp episode, or is damaged"),
+        ("foreign.npz", "run.gif", "is not a capture-cp episode"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused(capsys, tmp_path, monkeypatch, episode, out, sentence):
+    monkeypatch.chdir(tmp_path)
+    whole = saved(tmp_path, marble_episode()).read_bytes()
+    (tmp_path / "damaged.npz").write_bytes(whole[:-400])
+    with zipfile.ZipFile(tmp_path / "foreign.npz", "w") as archive:
         archive.writestr("states.npy", b"not an array")
-    assert "is not a capture-cp episode" in refused_film(capsys, tmp_path / "run.npz", tmp_path / "run.gif")
+    assert sentence in refused_film(capsys, episode, out)
+    assert not list(tmp_path.glob("*.gif"))
 
 
-def test_missing_ffmpeg_is_told_with_a_way_out(capsys, run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    assert 'pip install "capture-cp[view]", or choose .webp or .gif' in refused_film(capsys, run, run.with_suffix(".mp4"))
-
-
-def test_missing_matplotlib_is_told(capsys, run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    assert "plots need matplotlib" in refused_film(capsys, run, "run.gif")
-
-
-@pytest.mark.parametrize("speed", ["0", "-1", "nan", "1000"])
-def test_speeds_without_meaning_are_refused(capsys, run, speed):
-    assert "expected a number from 0.01 to 10" in refused_film(capsys, run, "a.gif", "--film-speed", speed)
+@pytest.mark.parametrize(
+    ("missing", "ending", "sentence"),
+    [
+        ("imageio_ffmpeg", "mp4", 'pip install "capture-cp[view]", or choose .webp or .gif'),
+        ("matplotlib.pyplot", "gif", "plots need matplotlib"),
+    ],
+)
+def test_missing_packages_are_told(capsys, tmp_path, monkeypatch, missing, ending, sentence):
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert sentence in refused_film(capsys, saved(tmp_path, marble_episode()), tmp_path / f"run.{ending}")
 
 
 @pytest.mark.parametrize(

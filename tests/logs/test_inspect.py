@@ -69,15 +69,6 @@ def test_nothing_is_proposed_where_nothing_is_plausible(tmp_path, monkeypatch, c
     assert not (tmp_path / "robot.toml").exists()
 
 
-def test_next_or_following_is_asked_for(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Runs.made(runs=3, steps=5).csv(tmp_path / "log.csv", "run ")
-    columns = ("--state", "x", "--action", "push_x")
-    assert "neither of next and following are set" in refused(capsys, "calibrate", "log.csv", *columns)
-    both = ("--next", "next_x", "--following", "x")
-    assert "both of next and following are set" in refused(capsys, "calibrate", "log.csv", *columns, *both)
-
-
 def columns(**widths):
     return [Column(name, "number", width) for name, width in widths.items()]
 

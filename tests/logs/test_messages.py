@@ -13,14 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, load_calibration, read_transitions, write_transitions
+from capture_cp import read_transitions, write_transitions
 from capture_cp.capture.artifact import read, write
-from capture_cp.cli import main
 from capture_lab.tasks.box import Box
 from commands import refused
+from logs.common import COLUMNS, NAMES, PUSHES, said
 
-PUSHES = Path(__file__).parents[2] / "docs" / "assets" / "pushes.csv"
-COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
 CALIBRATE = ("calibrate", "pushes.csv", *COLUMNS)
 MODULE = """
 import numpy as np
@@ -52,23 +50,15 @@ halves = FunctionStrata(lambda Y: np.where(Y[:, 0] < 0.002, -1, 0), ["feasible"]
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    shutil.copy(PUSHES, tmp_path)
-    (tmp_path / "robot_words.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "robot_words", raising=False)
-    return tmp_path
-
-
-def said(capsys, *arguments):
-    main([str(argument) for argument in arguments])
-    return " ".join(capsys.readouterr().out.split())
+def here(folder):
+    shutil.copy(PUSHES, folder)
+    (folder / "robot_words.py").write_text(MODULE)
+    return folder
 
 
 @pytest.fixture
 def log(here):
-    return read_transitions("pushes.csv", ["x", "y"], ["push_x", "push_y"], ["next_x", "next_y"])
+    return read_transitions("pushes.csv", *NAMES)
 
 
 def test_infeasible_rows_are_those_of_the_file(log, capsys):
@@ -123,18 +113,6 @@ def test_the_line_of_the_report_can_be_pasted(here, capsys, own, place):
     page = html.unescape((here / "a b.html").read_text())
     line = re.search(r"<pre><code>(capture check .*?)</code>", page).group(1)
     assert "No evidence against the calibration" in said(capsys, *shlex.split(line)[1:])
-
-
-def test_python_is_answered_in_python(here, capsys):
-    said(capsys, *CALIBRATE, "--model", "robot_words:model", "--strata", "robot_words:rare")
-    for given, sentence in (
-        ({}, "load_calibration(path, model=...)"),
-        ({"model": len}, "load_calibration(path, strata=...)"),
-    ):
-        with pytest.raises(CaptureError) as error:
-            load_calibration("robot.capture", **given)
-        assert sentence in str(error.value)
-        assert "--" not in str(error.value)
 
 
 def test_whether_the_model_knows_its_training_is_reported(here, capsys):

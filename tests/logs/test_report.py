@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import sys
 from io import BytesIO
 
 import numpy as np
@@ -65,12 +64,9 @@ def write_log(folder, dims, n=1500, angle=None):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    (tmp_path / "walls.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "walls", raising=False)
-    return tmp_path
+def here(folder):
+    (folder / "walls.py").write_text(MODULE)
+    return folder
 
 
 def page_of(here, columns, *options):

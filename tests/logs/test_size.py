@@ -15,9 +15,9 @@ from capture_cp.commands.size import Size, coverage_range, size_for_precision
 from capture_cp.conformal.quantile import draws_needed
 from capture_lab.tasks.box import Box
 from commands import refused
+from logs.common import COLUMNS
 
 ERROR = 1e-4
-COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
 
 
 def to_log(scores, **settings):

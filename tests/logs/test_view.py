@@ -225,12 +225,6 @@ def test_any_number_of_axes_becomes_a_video(here, capsys, kind, more):
         assert film.n_frames == (20 if kind == "wheel" else 3)
 
 
-def test_mp4_is_written_too(here):
-    pytest.importorskip("imageio_ffmpeg")
-    main(["view", "pose.capture", "pose-new.csv", "--rows", "1:2", "--save", "pose-new.mp4"])
-    assert b"ftyp" in (here / "pose-new.mp4").read_bytes()[:16]
-
-
 def test_whole_strata_and_the_same_log_are_said_in_words(here, capsys):
     main(["view", "box.capture", "box.csv", "--trust", "--rows", "1:1", "--alpha", "0.001", "--save", "one.gif"])
     said = " ".join(capsys.readouterr().out.split())
