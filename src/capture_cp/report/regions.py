@@ -214,7 +214,7 @@ def regions_figure(extracts: Sequence[Extract], titles: Sequence[str], names: Se
     dims, names = extracts[0].particles.shape[1], labels(names)
     pairs: list[Any] = [(0,)] if dims == 1 else list(combinations(range(dims), 2))
     panels = [
-        _projection(one, axes, names, title if axes == pairs[0] else "")
+        _projection(one, axes, names if dims > 1 or one is extracts[-1] else (), title if axes == pairs[0] else "")
         for one, title in zip(extracts, titles)
         for axes in pairs
     ]
