@@ -93,11 +93,6 @@ def test_a_model_without_noise_needs_an_option(here, capsys):
     assert "give --deterministic-model if it is meant to have no noise" in printed
     assert "deterministic_model" not in printed
     said(capsys, *certain, "--deterministic-model")
-    (here / "robot.toml").write_text(
-        'data = "pushes.csv"\nstate = ["x", "y"]\naction = ["push_x", "push_y"]\nnext = ["next_x", "next_y"]\n'
-        'model = "robot_words:certain"\ndeterministic-model = true\n'
-    )
-    said(capsys, "calibrate", "robot.toml")
     (here / "robot.toml").write_text('data = "pushes.csv"\ndeterministic-model = "yes"\n')
     assert "deterministic-model in robot.toml is 'yes'; expected true or false" in refused(capsys, "calibrate", "robot.toml")
 

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from capture_cp import Product, load_calibration
-from commands import refused
+from capture_cp import load_calibration
 from logs.common import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # infinite thresholds are wanted here
@@ -26,10 +25,6 @@ strata = FunctionStrata(lambda Y: np.rint(Y[:, 1] * 1000).astype(int), ["free", 
 COLUMNS = ("--state", "x", "kind", "--action", "push", "--next", "next_x", "next_kind")
 OWN = ("--model", "robot_rare:model", "--strata", "robot_rare:strata")
 CALIBRATE = ("calibrate", "log.csv", *COLUMNS, *OWN)
-TOML = (
-    'data = "log.csv"\nstate = ["x", "kind"]\naction = ["push"]\nnext = ["next_x", "next_kind"]\n'
-    'model = "robot_rare:model"\nstrata = "robot_rare:strata"\n'
-)
 
 
 def write_log(file, n, seed):
@@ -102,12 +97,6 @@ def test_checks_are_about_what_is_promised(here, capsys):
     assert any("rare: floor, corner" in name for name in about)
 
 
-@pytest.mark.parametrize("method", ["pcp", "no-strata", "capture-k1"])
-def test_every_method_takes_it(here, capsys, method):
-    printed = said(capsys, *CALIBRATE, "--method", method)
-    assert ("rare strata are merged" in printed) == (method == "capture-k1")
-
-
 # -- a bound on what is possible --------------------------------------------------------------------------------------------
 
 
@@ -134,54 +123,3 @@ def test_new_transitions_beyond_the_bound_are_pointed_out(here, capsys):
     (here / "new.csv").write_text("\n".join([*lines[:5], ",".join(cells), *lines[6:]]) + "\n")
     printed = said(capsys, "check", "robot.capture", "new.csv", *OWN)
     assert "1 of 1500 transitions are farther from their prediction than 0.6" in printed
-
-
-# -- settings files -------------------------------------------------------------------------------------------------------
-
-
-def test_everything_can_be_set_in_a_file(here, capsys):
-    (here / "robot.toml").write_text(
-        TOML + 'angles = ["next_x"]\nweights = [1.0, 2]\nmin-stratum = 30\nfarthest = 2.5\nseed = 3\n'
-    )
-    assert "fewer than 30 calibration transitions" in said(capsys, "calibrate", "robot.toml")
-    cap = loaded()
-    assert isinstance(cap.score_.metric, Product)
-    assert cap.score_.metric.metrics[1].weights[0] == 2.0
-    assert cap.farthest == 2.5
-    by_hand = (
-        *CALIBRATE,
-        "--angles",
-        "next_x",
-        "--weights",
-        "1",
-        "2",
-        "--min-stratum",
-        "30",
-        "--farthest",
-        "2.5",
-        "--seed",
-        "3",
-    )
-    said(capsys, *by_hand, "--out", "hand.capture")
-    assert loaded("hand.capture").fingerprint() == cap.fingerprint()
-    write_log(here / "new.csv", 500, 1)
-    assert "No evidence against" in said(capsys, "check", "robot.toml", "new.csv")
-    said(capsys, "calibrate", "robot.toml", "--weights", "1", "3")  # what comes after the file has the last word
-    assert loaded().score_.metric.metrics[1].weights[0] == 3.0
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('weights = ["a", "b"]', "Error parsing --weights"),
-        ("weights = [1.0]", "--weights has 1 numbers; give one for each of next_x, next_kind"),
-        ('angles = ["z"]', "unknown column among --angles 'z'"),
-        ('metric = "se4"', "metric"),
-        ('metric = "se2"', "--metric se2 needs --length"),
-        ("lenght = 1.0", "Did you mean 'length'?"),
-        ("distances = 1", "unknown setting in robot.toml 'distances'"),
-    ],
-)
-def test_settings_that_will_not_do_are_one_sentence(here, capsys, text, sentence):
-    (here / "robot.toml").write_text(f"{TOML}{text}\n")
-    assert sentence in refused(capsys, "calibrate", "robot.toml")

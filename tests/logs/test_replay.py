@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, CaptureWarning
-from capture_cp.commands.log_pictures import coverage_panel, panels, space_of
 from capture_cp.commands.replay import Replay, Runs, by_hand
 from capture_cp.commands.robot import Robot
 from capture_cp.commands.view import View
+from capture_cp.commands.view_parts import coverage_panel, panels, space_of
 from capture_cp.report.canvas import rgb
 from capture_cp.report.draw import Frames
 from capture_cp.report.space import POINTS, Window

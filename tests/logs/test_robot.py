@@ -66,18 +66,24 @@ def test_a_model_and_strata_of_ones_own(pushed, capsys):
     assert "corner" in (pushed / "own.html").read_text()
 
 
+TOML = """data = "pushes.csv"
+state = ["x", "y"]
+action = ["push_x", "push_y"]
+next = ["next_x", "next_y"]
+"""
+
+
 def test_the_same_from_a_toml_file_anywhere(pushed, capsys, tmp_path_factory, monkeypatch):
-    (pushed / "robot.toml").write_text(
-        'data = "pushes.csv"\nstate = ["x", "y"]\naction = ["push_x", "push_y"]\nnext = ["next_x", "next_y"]\n'
-        'model = "pusher:model"\nstrata = "pusher:strata"\nmin-leaf = 100\nseed = 3\n'
-    )
-    said(capsys, "calibrate", "pushes.csv", *COLUMNS, *OWN, "--seed", "3", "--out", "by-hand.capture")
+    more = 'angles = ["next_x"]\nweights = [1.0, 2]\nmin-stratum = 30\nfarthest = 2.5\nmin-leaf = 100\nseed = 3\n'
+    (pushed / "robot.toml").write_text(f'{TOML}model = "pusher:model"\nstrata = "pusher:strata"\n{more}')
+    by_hand = ["--angles", "next_x", "--weights", "1", "2", "--min-stratum", "30", "--farthest", "2.5", "--seed", "3"]
+    said(capsys, "calibrate", "pushes.csv", *COLUMNS, *OWN, *by_hand, "--out", "by-hand.capture")
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     said(capsys, "calibrate", pushed / "robot.toml")
     assert list(Path.cwd().iterdir()) == []
     own = [np.sort(load(pushed / name)) for name in ("robot.capture", "by-hand.capture")]
     assert np.array_equal(*own)
-    said(capsys, "calibrate", pushed / "robot.toml", "--seed", "4")  # what comes after the file has the last word
+    said(capsys, "calibrate", pushed / "robot.toml", "--weights", "1", "3")  # what comes after the file has the last word
     assert not np.array_equal(np.sort(load(pushed / "robot.capture")), own[0])
     write_new(pushed)
     assert "No evidence against the calibration" in said(capsys, "check", pushed / "robot.toml", pushed / "new.csv")
@@ -158,6 +164,9 @@ def test_what_cannot_be_used_is_one_sentence_and_leaves_nothing(pushed, capsys, 
         ("state = x", "settings file robot.toml is not TOML"),
         ("state = true", "expected text, a number or a list of them"),
         ("alpha = 0.1", 'names no data; add a line such as data = "log.csv"'),
+        (f'{TOML}weights = ["a", "b"]', "Error parsing --weights"),
+        (f"{TOML}weights = [1.0]", "--weights has 1 numbers; give one for each of next_x, next_y"),
+        ("distances = 1", "unknown setting in robot.toml 'distances'"),
         ("[robot]\nalpha = 0.1", "unknown setting in robot.toml 'robot'"),
     ],
 )

@@ -18,7 +18,7 @@ from capture_cp import CaptureError, CaptureWarning, write_transitions
 from capture_cp.cli import main
 from capture_cp.commands.robot import Robot
 from capture_cp.commands.view import LogSession, View
-from capture_cp.commands.view_texts import facts, thresholds_table
+from capture_cp.commands.view_parts import facts, thresholds_table
 from capture_cp.viewer.texts import as_text
 from commands import refused
 from robots import made, moves
@@ -192,7 +192,7 @@ def test_what_a_file_names_is_never_markup(robots, monkeypatch):
 
 
 def test_many_episodes_are_listed_in_part(robots, monkeypatch):
-    monkeypatch.setattr("capture_cp.commands.view.LISTED", 2)
+    monkeypatch.setattr("capture_cp.commands.view_parts.LISTED", 2)
     found = session(robots, "box", episode="run 4")
     assert list(found.recordings) == ["run 1", "run 2", "run 4"]
     assert "parts of the log; --episode NAME shows another" in found.facts
@@ -206,7 +206,7 @@ def test_an_episode_becomes_a_video_at_the_pace_of_its_log(here, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert "Video of episode run 2," in said
     assert "of 12 steps inside their regions: run.gif" in said
-    assert "those of one episode are not" in said
+    assert "Steps of one episode are not" in said
     with Image.open("run.gif") as film:
         assert film.n_frames == 12
         film.seek(1)
@@ -228,7 +228,7 @@ def test_any_number_of_axes_becomes_a_video(here, capsys, kind, more):
 def test_whole_strata_and_the_same_log_are_said_in_words(here, capsys):
     main(["view", "box.capture", "box.csv", "--trust", "--rows", "1:1", "--alpha", "0.001", "--save", "one.gif"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "this is the log that the calibration was made from" in said
+    assert "The calibration was made from this log" in said
     assert "cover all of free, edge, corner: too few calibration transitions" in said
 
 

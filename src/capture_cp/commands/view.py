@@ -13,22 +13,13 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest, digest_of_chunks
-from capture_cp.base.checks import (
-    CaptureError,
-    CaptureWarning,
-    Floats,
-    Ints,
-    failure_rate,
-    printable,
-    shortened,
-    whole_number,
-)
+from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, Ints, failure_rate, printable, shortened
+from capture_cp.base.checks import whole_number as whole
+from capture_cp.commands import view_parts as shows
 from capture_cp.commands.bundle import robot_facts
-from capture_cp.commands.log_pictures import coverage_panel, marks_shown, panels, scene_of, space_of
 from capture_cp.commands.reading import Remembered, made_from
 from capture_cp.commands.replay import RATE, Replay, Runs, by_hand, rows_name
 from capture_cp.commands.robot import Robot
-from capture_cp.commands.view_texts import LISTED, counts_table, facts, film_notes, input_line, thresholds_table
 from capture_cp.data.transitions import chunks_of
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Picture
 from capture_cp.report.draw import Frames
@@ -99,7 +90,7 @@ class View(Served, Remembered):
     def opened(self) -> tuple[Robot, Runs | None]:
         """The calibration with its model and strata, and the log, by the columns that are named or remembered."""
         known = robot_facts(self.calibration)
-        whole_number("seed", self.seed, 0)
+        whole("seed", self.seed, 0)
         cap, given = self.calibrated(self.calibration, known), vars(self)
         robot = Robot.of(self.calibration, cap, known, given, self.alpha)
         if self.log is None:
@@ -130,19 +121,19 @@ class View(Served, Remembered):
         check_film(file, self.film_speed)
         robot, runs = self.opened()
         assert runs is not None
-        space, (name, chosen) = space_of(robot, runs, robot.shown(self.axes)), self._chosen(runs)
+        space, (name, chosen) = shows.space_of(robot, runs, robot.shown(self.axes)), self._chosen(runs)
         replay = Replay(robot, runs.log, chosen, runs.episodes and self.rows is None, self.seed)
         strata = strata_key(tuple(shortened(one, LONGEST) for one in robot.strata), "region: ")
-        frames = Frames(FILM, [*strata, *marks_shown(robot, logged=True)], COLUMNS, "ABC", width_ratios=RATIOS)
+        frames = Frames(FILM, [*strata, *shows.marks_shown(robot, logged=True)], COLUMNS, "ABC", width_ratios=RATIOS)
 
         def drawn(step: int) -> Picture:
-            parts = *panels(space, replay.look(step, robot.alpha)), coverage_panel(replay, robot.alpha, step + 1)
+            parts = *shows.panels(space, replay.look(step, robot.alpha)), shows.coverage_panel(replay, robot.alpha, step + 1)
             return frames.draw(parts, f"{shortened(name, 40)}: step {step + 1} of {len(replay)}")
 
         write_film(file, drawn, len(replay), self.film_speed * (runs.rate if runs.log.time is not None else RATE))
         count = replay.counts(robot.alpha, len(replay))[0]
         summary = f"Video of {printable(name)}, {count.held} of {count.steps} steps inside their regions: {file}"
-        for line in (summary, *(f"note: {note}" for note in film_notes(robot, runs, replay))):
+        for line in (summary, *(f"note: {note}" for note in shows.film_notes(robot, runs, replay))):
             console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def _chosen(self, runs: Runs) -> tuple[str, Ints]:
@@ -192,18 +183,18 @@ class LogSession(Session):
         names = [shortened(printable(name), INPUT) for name in robot.inputs]
         self.sliders = [Slider.between(name, i, ends) for i, (name, ends) in enumerate(zip(names, self._bounds))]
         self.x = np.median(self._bounds, axis=1)
-        self.space = space_of(robot, runs, shown)
+        self.space = shows.space_of(robot, runs, shown)
         self._frames = Frames(WHOLE), Frames(CLOSE)
         if len(robot.axes) == 3:
             self.camera = np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
         self._replays: dict[str, Replay] = {}
         parts = [] if runs is None else [*runs.rows]
         first = episode if episode is not None or not parts else parts[0]
-        self.recordings = _listed(dict.fromkeys([*parts[:LISTED], *([] if first is None else [first])]))
+        self.recordings = _listed(dict.fromkeys([*parts[: shows.LISTED], *([] if first is None else [first])]))
         strata = strata_key(robot.strata)
         extra = INFEASIBLE_LEGEND if len(strata) > 1 else ()
-        self.legend = legend([*strata, *extra], marks_shown(robot, runs is not None))
-        self.facts = facts(robot, len(self.recordings), len(parts))
+        self.legend = legend([*strata, *extra], shows.marks_shown(robot, runs is not None))
+        self.facts = shows.facts(robot, len(self.recordings), len(parts))
         if first is not None:
             self.open(next(listed for listed, name in self.recordings.items() if name == first))
 
@@ -292,11 +283,13 @@ class LogSession(Session):
             look = replay.look(step, alpha)
             where = "inside" if look.inside else "outside"
             what = f"{called}, step {step + 1} of {len(replay)}: outcome {where} the region"
-            tables.append(counts_table(self.runs, replay.counts(alpha, step + 1), alpha))
-        tables.append(thresholds_table(self.robot, look.region.thresholds, self.robot.sizes_at(x), alpha))
-        drawn = [frames.draw([panel]) for frames, panel in zip(self._frames, panels(space, look))]
-        status = f"**{what}**  \n{input_line(self.robot, x)}"
-        return Frame(status, "\n\n".join(tables), scene_of(space, look, drawn[0]), [("", one) for one in drawn], x, False)
+            tables.append(shows.counts_table(self.runs, replay.counts(alpha, step + 1), alpha))
+        tables.append(shows.thresholds_table(self.robot, look.region.thresholds, self.robot.sizes_at(x), alpha))
+        drawn = [frames.draw([panel]) for frames, panel in zip(self._frames, shows.panels(space, look))]
+        status = f"**{what}**  \n{shows.input_line(self.robot, x)}"
+        return Frame(
+            status, "\n\n".join(tables), shows.scene_of(space, look, drawn[0]), [("", one) for one in drawn], x, False
+        )
 
     def _input_bounds(self) -> Floats:
         """Bounds of each input, (dx, 2): the outer quantiles that the calibration keeps."""
