@@ -50,7 +50,7 @@ def write_page(path: Pathlike, document: Row) -> None:
         looks=looks,
         tables=_tables(rows, page, looks),
         trust=_trust(document["trust"], page),
-        pairs=_pairs(document["comparisons"], looks),
+        pairs=_pairs(document["comparisons"]),
         charts=_charts(page, looks, alpha),
         modes=_cases(page, looks, f"{100 * (1 - alpha):g} %"),
         strip=_strip(page, looks),
@@ -220,41 +220,36 @@ def _trust(rows: Sequence[Row], page: Row) -> list[dict[str, Any]]:
     return tables
 
 
-def _pairs(rows: Sequence[Row], looks: Mapping[str, str]) -> list[dict[str, Any]]:
+def _pairs(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Tables of comparisons: one per pair and quantity, a line per mode, a column per number of steps."""
     tables = []
-    for one, other, quantity in _distinct((row["simulator"], row["against"], row["quantity"]) for row in rows):
-        part = [row for row in rows if (row["simulator"], row["against"], row["quantity"]) == (one, other, quantity)]
+    for key in _distinct((row["simulator"], row["against"], row["quantity"]) for row in rows):
+        part = [row for row in rows if (row["simulator"], row["against"], row["quantity"]) == key]
         steps, modes = (_distinct(row[key] for row in part) for key in ("steps", "mode"))
-        cells = {(row["mode"], row["steps"]): {**row, **_verdict(row), "says": sentence(row)} for row in part}
+        cells = {(row["mode"], row["steps"]): {**row, "says": sentence(row), **_verdict(row)} for row in part}
         lines = {mode: [cells.get((mode, step)) for step in steps] for mode in modes}
-        says = _summary(lines, len(steps))
-        tables.append(
-            {"one": one, "other": other, "quantity": _name(quantity), "steps": steps, "lines": lines, "says": says}
-        )
+        says = _summary(lines)
+        tables.append({"pair": key[:2], "quantity": _name(key[2]), "steps": steps, "lines": lines, "says": says})
     return tables
 
 
 def _verdict(row: Row) -> dict[str, str]:
-    short, full, look = VERDICTS.get(row["verdict"], (row["verdict"], row["verdict"], "open"))
+    short, full, look = VERDICTS[row["verdict"]]
     return {"short": short, "full": full.format(episodes=row["closer"] + row["tied"] + row["farther"]), "look": look}
 
 
-def _summary(lines: Mapping[str, Sequence[Row | None]], steps: int) -> list[tuple[str, str, str]]:
-    """Verdict, its look, and the modes and numbers of steps in which it holds."""
-    where: dict[tuple[str, str], list[str]] = {}
-    for mode, cells in lines.items():
-        for short, look in _distinct((cell["short"], cell["look"]) for cell in cells if cell):
+def _summary(lines: Mapping[str, Sequence[Row | None]]) -> list[tuple[str, str, str]]:
+    """Each verdict, its look, and the modes and numbers of steps with it."""
+    found = []
+    for short, _, look in VERDICTS.values():
+        where = []
+        for mode, cells in lines.items():
             held = [str(cell["steps"]) for cell in cells if cell and cell["short"] == short]
-            where.setdefault((short, look), []).append(
-                f"{mode} ({'all' if len(held) == steps else 'steps ' + ', '.join(held)})"
-            )
-    ordered = sorted(where.items(), key=lambda item: [verdict[0] for verdict in VERDICTS.values()].index(item[0][0]))
-    return [(short, look, "; ".join(held)) for (short, look), held in ordered]
-
-
-def _steps(held: Sequence[str], count: int) -> str:
-    return "all" if len(held) == count else f"step{'s' * (len(held) > 1)} {', '.join(held)}"
+            if held:
+                steps = "all" if len(held) == len(cells) else f"step{'s' * (len(held) > 1)} {', '.join(held)}"
+                where.append(f"{mode} ({steps})")
+        found.append((short, look, "; ".join(where)))
+    return [one for one in found if one[2]]
 
 
 # -- figures --------------------------------------------------------------------------------------------------------------
