@@ -12,8 +12,8 @@ import pytest
 
 from capture_cp.cli import main
 from capture_cp.commands.inspect import proposed, proposed_topics
-from capture_cp.data.roles import opened, recognise
-from capture_cp.data.source import Column
+from capture_cp.data.roles import recognise
+from capture_cp.data.source import Column, open_log
 from commands import refused
 from logs.recordings import Runs
 
@@ -84,7 +84,7 @@ def test_next_or_following_is_asked_for(tmp_path, monkeypatch, capsys):
 def choice(folder, *names, **columns):
     rng = np.random.default_rng(0)
     np.savez(folder / "log.npz", **{name: rng.random(20) for name in names}, **columns)
-    return proposed(recognise(opened(folder / "log.npz")))
+    return proposed(recognise(open_log(folder / "log.npz")))
 
 
 def test_names_tell_what_a_column_is_for(tmp_path):

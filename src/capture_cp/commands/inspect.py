@@ -19,8 +19,8 @@ from rich.markup import escape
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import check_writable, written_whole
 from capture_cp.data.logged import runs_of
-from capture_cp.data.roles import Recognised, opened, recognise
-from capture_cp.data.source import Column, LogSource
+from capture_cp.data.roles import Recognised, recognise
+from capture_cp.data.source import Column, LogSource, open_log
 from capture_cp.report.output import table_of
 
 MOST_SHOWN = 200
@@ -48,7 +48,7 @@ class Inspect:
             if self.toml.exists() and not self.force:
                 raise CaptureError(f"{self.toml} exists already; choose another name, or overwrite it with --force.")
             check_writable(self.toml)
-        source = opened(self.data)
+        source = open_log(self.data)
         choice = self._topics(console, source) if source.messages else self._columns(console, source)
         if choice is None:
             console.print("No columns are proposed: names and values do not show which are state and action.")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.data.roles import UNIT, Pose
 from capture_cp.data.roles import Recognised as Recognised
-from capture_cp.data.roles import opened as opened
 from capture_cp.data.roles import recognise as recognise
 
 Parts = tuple[tuple[str, int, str], ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.data.source import Column, LogSource, Table, open_log
+from capture_cp.data.source import Column, LogSource, Table
+from capture_cp.spaces.rigid import conjugate, multiplied, to_vector
 
 #: Rows that are looked at, pieces that they are read in at most, and numbers per row.
 FIRST_ROWS, MOST_PIECES, MOST_READ = 20_000, 64, 400
@@ -118,11 +118,6 @@ class Recognised:
         """Note what columns hold, and how that was recognised."""
         for name in names:
             self.roles[name], self.why[name] = role, why
-
-
-def opened(path: Path) -> LogSource:
-    """The log at `path`; the first column of a CSV file that holds text may name its episodes."""
-    return open_log(path, _words(path))
 
 
 def recognise(source: LogSource) -> Recognised:
@@ -296,14 +291,14 @@ class _Search:
         """The length of a quaternion that is farthest from 1, and the order and the frame that fit its rates."""
         if not {*four, *rates} <= set(self.found.rows):
             return 1.0, "", ""
-        logged, turning = self._of(rates or four)[1:][self.inside], self._of(four)
+        turning, fits = self._of(four), [(0.5, "", "")]
         length = max(np.linalg.norm(turning, axis=1).tolist(), key=lambda one: abs(one - 1))
-        fits = [
-            (_alike(turns[self.inside], logged), order, frame)
-            for order, turned in (("wxyz", turning), ("xyzw", turning[:, [3, 0, 1, 2]]))
-            for frame, turns in zip(("body", "world"), _turns(turned) if rates else ())
-        ]
-        return (length, *max([(0.5, "", ""), *fits])[1:])
+        for order in ("wxyz", "xyzw") if rates else ():
+            then = turning if order == "wxyz" else turning[:, [3, 0, 1, 2]]
+            now, logged = conjugate(then[:-1]), self._of(rates)[1:][self.inside]
+            for frame, turns in ("body", multiplied(now, then[1:])), ("world", multiplied(then[1:], now)):
+                fits.append((_alike(to_vector(turns)[self.inside], logged), order, frame))
+        return (length, *max(fits)[1:])
 
     # -- joints -----------------------------------------------------------------------------------------------------------
 
@@ -352,33 +347,7 @@ def _vector(stem: str) -> tuple[str, str]:
     return "position", bare
 
 
-def _turns(four: Floats) -> tuple[Floats, Floats]:
-    """Turns from row to row of quaternions w x y z (n, 4), about the body's axes and the world's: (n - 1, 3) each."""
-    w, v, w1, v1 = four[:-1, :1], four[:-1, 1:], four[1:, :1], four[1:, 1:]
-    sign = np.sign((four[:-1] * four[1:]).sum(axis=1, keepdims=True))
-    turn, across = w * v1 - w1 * v, np.cross(v, v1)
-    return sign * (turn - across), sign * (turn + across)
-
-
 def _alike(a: Floats, b: Floats) -> float:
     """Cosine of the angle between two lists of vectors (n, 3), whatever their units."""
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float((a * b).sum()) / size if size else 0.0
-
-
-def _words(path: Path) -> str | None:
-    """The first column of a CSV file that holds text in its first row, if any."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return None
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            lines = csv.reader(text)
-            names, row = next(lines, []), next(lines, [])
-    except (UnicodeDecodeError, csv.Error):
-        return None
-    for name, value in zip(names, row):
-        try:
-            float(value)
-        except ValueError:
-            return name.strip()
-    return None
