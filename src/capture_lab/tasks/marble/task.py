@@ -23,6 +23,7 @@ from capture_cp.planning.distance import traversable_distance
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_lab.tasks.corrected import marble_correction
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.cspace import MarbleStrata
@@ -172,13 +173,10 @@ class Marble(Task):
         return Tree(per_stratum=False, max_leaves=LEAVES)
 
     def corrected(self, seed: int) -> Marble:
-        from capture_lab.tasks.marble.corrected import corrected
-
         if not self.training:
             return self
-        teacher = replace(self, drag=self.training_drag)
-        learnt = corrected(teacher, self.training, stream(self.seed_here(seed), "training"))
-        return replace(self, correction=learnt.correction)
+        teacher, rng = replace(self, drag=self.training_drag), stream(self.seed_here(seed), "training")
+        return replace(self, correction=marble_correction(teacher, self.training, rng))
 
     def oracle(self) -> Marble:
         if self.drag:
