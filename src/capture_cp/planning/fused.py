@@ -16,16 +16,15 @@ from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning import plugin
 from capture_cp.planning.agreement import RolledOut, check_agreement
-from capture_cp.planning.hazard import by_labels, by_runs, hazard_cells
-from capture_cp.planning.kernel import Calibrated, rollout_kernel, step_kernel
+from capture_cp.planning.hazard import hazard_cells
+from capture_cp.planning.kernel import Calibrated, roll_out, step_each
 from capture_cp.planning.plugin import Functions, checked_functions
 from capture_cp.planning.point_test import asked_one_by_one
-from capture_cp.planning.probe_kernel import by_points
 from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
 from capture_cp.planning.steps import step_model_of
-from capture_cp.planning.sums import RegionSums, Seen, Summed, by_sums, summed_regions
+from capture_cp.planning.sums import RegionSums, Seen, Summed, summed_regions
 from capture_cp.planning.trial import (
     COMPILING,
     STEPS,
@@ -126,18 +125,16 @@ class FusedRollout(Rollout):
         self._hazard: Bools | None = None
         if sums is None and not callable(hazard):
             self._hazard = checked_hazard(hazard, grid_of(cap.strata).require_grid().size)
-        self._regions, measured = self._measured(sums, points, steepness)
-        self._kernel = rollout_kernel(self._functions, measured)
+        self._regions = self._measured(sums, points, steepness)
 
-    def _measured(self, sums: RegionSums | None, points: int, steepness: float | None) -> tuple[Any, Any]:
-        """What regions are tested against, and how."""
+    def _measured(self, sums: RegionSums | None, points: int, steepness: float | None) -> Any:
+        """What regions are tested against; its class has the functions that do it."""
         if sums is not None:
-            return summed_regions(self._cap, sums), by_sums
+            return summed_regions(self._cap, sums)
         if self._hazard is None or self._rule[0] in (BLOCKS, FUNCTION):
             labelled = self._functions.stratum is None
-            return probes_of(self._cap, self._hazard, labelled, self._particles, points, steepness), by_points
-        labelled = self._rule[0] == SE2
-        return hazard_cells(self._cap, self._hazard, labelled), by_labels if labelled else by_runs
+            return probes_of(self._cap, self._hazard, labelled, self._particles, points, steepness)
+        return hazard_cells(self._cap, self._hazard, labelled=self._rule[0] == SE2)
 
     _scale: Floats | None
 
@@ -186,7 +183,7 @@ class FusedRollout(Rollout):
         if isinstance(self._regions, Probes):
             check_finite(self.thresholds)
         try:
-            return np.asarray(self._kernel(*inputs, np.uint64(seed), cal, self._regions, self._params))
+            return np.asarray(roll_out(self._functions, *inputs, np.uint64(seed), cal, self._regions, self._params))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise self._in_words(error, state, sequences) from error
 
@@ -220,14 +217,14 @@ class FusedRollout(Rollout):
     def _compare(self, step: Any, state: Floats, sequences: Floats) -> None:
         """Compare the step, and its Python version, with the calibrated model."""
 
-        def step_each(states: Floats, actions: Floats, noise: Floats) -> None:
-            step_kernel(self._functions.step)(states, actions, noise, self._params)
+        def stepped(states: Floats, actions: Floats, noise: Floats) -> None:
+            step_each(self._functions, states, actions, noise, self._params)
 
         def is_safe(state: Floats, action: Floats) -> bool:
             return stays_inside(step, self._params, state, action, np.zeros((self._noise_dims, 1)))
 
         draws = type(self._cap.score_) is not Mahalanobis
-        rolled = RolledOut(self._cap, step_each, is_safe, self._noise_dims, draws, self._axes, self._is_hazard)
+        rolled = RolledOut(self._cap, stepped, is_safe, self._noise_dims, draws, self._axes, self._is_hazard)
         try:
             check_agreement(rolled, state, sequences)
         except CaptureError:

@@ -18,6 +18,8 @@ from capture_cp.base.layouts import CIRCLE, EUCLIDEAN, INTERVAL, LINE, PLANAR, S
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.planning.hazard import hazard_met
+from capture_cp.planning.probe_kernel import measure_points, room_for_points
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata
@@ -41,6 +43,8 @@ class Probes(NamedTuple):
     spacing: Any
     shape: Any
     periodic: Any
+
+    room_for, measure, seen = room_for_points, measure_points, hazard_met
 
 
 def metric_of(score: Any) -> Metric | None:

@@ -11,7 +11,7 @@ from numba import cuda
 from capture_cp.kernels.cells import cell_at, column_at, column_count, index_box
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.planning.cuda.records import Sizes
-from capture_cp.planning.hazard import is_on_hazard
+from capture_cp.planning.runs import is_on_hazard
 
 THREADS = 32  # of a block
 

@@ -15,6 +15,7 @@ from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.distance import interpolate
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
 from capture_cp.planning.probes import POINTS
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.marble import dynamics
@@ -125,6 +126,14 @@ def pit_distance(y, params):
         dx, dy = y[0] - params.pits[p, 0], y[1] - params.pits[p, 1]
         nearest = min(nearest, math.sqrt(dx * dx + dy * dy) - params.pits[p, 2])
     return nearest
+
+
+class _Plain(Called, cached=True):
+    step, stage_cost = model_step, marble_cost
+
+
+class _Corrected(Called, cached=True):
+    step, stage_cost = corrected_step, marble_cost
 
 
 @dataclass(frozen=True)
