@@ -13,9 +13,7 @@ from numba import njit
 
 from capture_cp.planning import plugin
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.hazard import by_runs
-from capture_cp.planning.kernel import rollout_kernel
-from capture_cp.planning.plugin import Functions
+from capture_cp.planning.plugin import Functions, called_by
 from planning.plugins import push
 
 TESTS = Path(__file__).parent.parent
@@ -50,8 +48,8 @@ def test_functions_that_cannot_be_imported_are_used(cap):
 
 def test_same_functions_share_a_kernel_and_others_have_their_own():
     functions = Functions(plugin.step, plugin.stage_cost)
-    assert rollout_kernel(functions, by_runs) is rollout_kernel(Functions(plugin.step, plugin.stage_cost), by_runs)
-    assert rollout_kernel(Functions(*of_a_notebook(1.0)), by_runs) is not rollout_kernel(functions, by_runs)
+    assert called_by(functions) is called_by(Functions(plugin.step, plugin.stage_cost))
+    assert type(called_by(Functions(*of_a_notebook(1.0)))) is not type(called_by(functions))
 
 
 SCRIPT = """

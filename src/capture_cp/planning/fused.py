@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from capture_cp.planning import plugin
 from capture_cp.planning.agreement import RolledOut, check_agreement
 from capture_cp.planning.hazard import hazard_cells
 from capture_cp.planning.kernel import Calibrated, roll_out, step_each
-from capture_cp.planning.plugin import Functions, checked_functions
+from capture_cp.planning.plugin import Functions, called_by, checked_functions
 from capture_cp.planning.point_test import asked_one_by_one
 from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
@@ -110,6 +111,8 @@ class FusedRollout(Rollout):
         require_compiler()
         cap.check_fitted()
         self._functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
+        self._called = called_by(self._functions)
+        self._kernel = partial(roll_out, self._called)
         self._check, self._compare_step, self.tried = check, compare_step, False
         self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
         self._rule, self._scale = _rule_of(cap.score_, cap.n_outputs_, sums is not None), None
@@ -183,7 +186,7 @@ class FusedRollout(Rollout):
         if isinstance(self._regions, Probes):
             check_finite(self.thresholds)
         try:
-            return np.asarray(roll_out(self._functions, *inputs, np.uint64(seed), cal, self._regions, self._params))
+            return np.asarray(self._kernel(*inputs, np.uint64(seed), cal, self._regions, self._params))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise self._in_words(error, state, sequences) from error
 
@@ -218,7 +221,7 @@ class FusedRollout(Rollout):
         """Compare the step, and its Python version, with the calibrated model."""
 
         def stepped(states: Floats, actions: Floats, noise: Floats) -> None:
-            step_each(self._functions, states, actions, noise, self._params)
+            step_each(self._called, states, actions, noise, self._params)
 
         def is_safe(state: Floats, action: Floats) -> bool:
             return stays_inside(step, self._params, state, action, np.zeros((self._noise_dims, 1)))

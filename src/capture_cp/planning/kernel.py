@@ -7,17 +7,18 @@ class of `regions`. What calls a user's function is compiled with the kernel; al
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.borrowed import borrowed
-from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel, renamed
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream
 from capture_cp.kernels.tree import find_group
-from capture_cp.planning.plugin import Functions, called_by, function_of
+from capture_cp.planning.plugin import Called, function_of
 
 CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
 
@@ -90,25 +91,27 @@ def _step_each(states, actions, noise, called, params):
         function_of(called, "step")(states[i], actions[i], noise[i], params)
 
 
-#: Each kernel twice: for functions that may not be cached on disk, and for those that may.
-_ROLL_OUT = parallel_kernel(cache=False)(_roll_out), parallel_kernel(cache=True)(_roll_out)
-_STEP_EACH = njit(_step_each), njit(cache=True)(_step_each)
+@cache
+def _kernels(called: type[Called]) -> tuple[Any, Any]:
+    """Both kernels for the functions of a class: cached on disk in files of their own, if the class can be imported."""
+    if not called.cached:
+        return parallel_kernel(cache=False)(_roll_out), njit(_step_each)
+    name = f"{called.__module__}.{called.__name__}"
+    return parallel_kernel(cache=True)(renamed(_roll_out, name)), njit(cache=True)(renamed(_step_each, name))
 
 
-def roll_out(functions: Functions, start: Any, sequences: Any, seed: Any, cal: Calibrated, regions: Any, params: Any) -> Any:
+def roll_out(called: Called, start: Any, sequences: Any, seed: Any, cal: Calibrated, regions: Any, params: Any) -> Any:
     """Stage costs (N, H) of sequences (N, H, da) from a state (ds,).
 
     Particles are rolled through the model; at each step the region of (mean state, action, particles) is measured (Algorithm
     2). Sequence i draws its noise from stream i of the seed.
     """
-    called, cached = called_by(functions)
-    return _ROLL_OUT[cached](start, sequences, seed, cal, regions, called, params)
+    return _kernels(type(called))[0](start, sequences, seed, cal, regions, called, params)
 
 
-def step_each(functions: Functions, states: Any, actions: Any, noise: Any, params: Any) -> None:
+def step_each(called: Called, states: Any, actions: Any, noise: Any, params: Any) -> None:
     """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
-    called, cached = called_by(functions)
-    _STEP_EACH[cached](states, actions, noise, called, params)
+    _kernels(type(called))[1](states, actions, noise, called, params)
 
 
 # -- parts of a step ------------------------------------------------------------------------------------------------------

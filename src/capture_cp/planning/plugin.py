@@ -88,15 +88,17 @@ class _Nothing(NamedTuple):
 class Called(_Nothing):
     """An argument of kernels whose class has the functions that they call.
 
-    Numba compiles a kernel for the types of its arguments, and finds it on disk by them. The kernel of a class that can be
-    imported is therefore compiled once for all processes: for the tasks of this repository, with `cached=True`. For a user's
-    functions a class is made in each process, as numba does not notice when what they read has changed.
+    Numba compiles a kernel for the types of its arguments, and finds it on disk by them. The kernel of a class at the top of
+    a module is therefore compiled once for all processes: of the tasks of this repository, which say `cached=True`. For a
+    user's functions a class is made in each process, as numba does not notice when what they read has changed.
     """
 
     step, stage_cost, particle_cost, particle_stratum = step, stage_cost, particle_cost, particle_stratum
     hazard, stratum, squared = hazard, stratum, squared
+    cached = False
 
     def __init_subclass__(cls, cached: bool = False) -> None:
+        cls.cached = cached
         if cached:
             _CACHED[Functions(**{role: vars(cls).get(role) for role in Functions._fields})] = cls
 
@@ -105,12 +107,10 @@ _CACHED: dict[Functions, type[Called]] = {}
 
 
 @cache
-def called_by(functions: Functions) -> tuple[Called, bool]:
-    """The argument for kernels that call these functions, and whether the kernels may be cached on disk."""
-    if functions in _CACHED:
-        return _CACHED[functions](), True
+def called_by(functions: Functions) -> Called:
+    """The argument for kernels that call these functions."""
     used = {role: function for role, function in functions._asdict().items() if function is not None}
-    return type("Called", (Called,), used)(), False
+    return _CACHED.get(functions, type("Called", (Called,), used))()
 
 
 def function_of(arrays: Any, name: str) -> Any:

@@ -30,6 +30,7 @@ from numba import njit
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.capture.fitted import Fitted
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
@@ -169,6 +170,10 @@ def peg_cost(mean, action, seen, h, horizon, params):
     if h == horizon:
         cost += params.discounts[h] * _pose_term(seen, h, params)
     return cost
+
+
+class _Called(Called, cached=True):
+    step, stage_cost, particle_cost, particle_stratum = peg_step, peg_cost, particle_cost, particle_stratum
 
 
 def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None) -> FusedRollout:

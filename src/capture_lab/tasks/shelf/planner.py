@@ -16,6 +16,7 @@ from numba import njit
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.shelf.geometry import jar_at
 from capture_lab.tasks.shelf.model import STEEPNESS, hazard, step, stratum
@@ -64,6 +65,14 @@ def stage_cost(mean, action, hazard, h, horizon, params):
         effort += action[i] * action[i]
     cost = (params.last if h == horizon else 1.0) * away + params.upright * (1.0 - standing) + params.effort * effort
     return cost + params.glass * hazard
+
+
+class _Called(Called, cached=True):
+    step, stage_cost, hazard, stratum = step, stage_cost, hazard, stratum
+
+
+class _Stepped(Called, cached=True):
+    step, stage_cost = step, None
 
 
 def shelf_rollout(
