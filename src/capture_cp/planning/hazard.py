@@ -13,7 +13,7 @@ from capture_cp.base.layouts import Columns
 from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.cells import Room, index_box, room_for, search
-from capture_cp.planning.kernel import find_limits, take_cloud
+from capture_cp.planning.kernel import find_limits, measured_by, take_cloud
 from capture_cp.planning.runs import particle_hazard, region_hazard
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE, GridStrata, columns_of, grid_of
@@ -122,6 +122,7 @@ def hazard_met(h, room):
 # -- the cells -----------------------------------------------------------------------------------------------------------
 
 
+@measured_by(_room_for_runs, _measure_runs, hazard_met)
 class Runs(NamedTuple):
     """Hazard cells of a grid as runs: neighbours along the last axis in the same stratum."""
 
@@ -137,9 +138,8 @@ class Runs(NamedTuple):
     shape: Any
     periodic: Any  # bool (dc,)
 
-    room_for, measure, seen = _room_for_runs, _measure_runs, hazard_met
 
-
+@measured_by(_room_to_search, _measure_labelled, hazard_met)
 class LabelledCells(NamedTuple):
     """Hazard cells of a grid labelled with their strata, for regions that are not balls: a mask and `Columns`, flat."""
 
@@ -151,8 +151,6 @@ class LabelledCells(NamedTuple):
     spacing: Any
     shape: Any
     periodic: Any
-
-    room_for, measure, seen = _room_to_search, _measure_labelled, hazard_met
 
 
 def hazard_cells(cap: Fitted, hazard: Bools, labelled: bool) -> Runs | LabelledCells:

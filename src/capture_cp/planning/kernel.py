@@ -7,8 +7,9 @@ class of `regions`. What calls a user's function is compiled with the kernel; al
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit, prange
@@ -19,6 +20,8 @@ from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream
 from capture_cp.kernels.tree import find_group
 from capture_cp.planning.plugin import Called, function_of
+
+T = TypeVar("T")
 
 CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
 
@@ -51,6 +54,21 @@ class Rolled(NamedTuple):
     x: Any  # (ds + da,): the calibration's input at one step
 
 
+def measured_by(room_for: Any, measure: Any, seen: Any) -> Callable[[type[T]], type[T]]:
+    """Gives a class of regions the compiled functions by which the kernel measures them along a sequence.
+
+    `room_for(horizon, ds, cal, regions)` makes scratch arrays, with room for what is measured; `measure(actions (H, da),
+    rolled, cal, regions, called, params, room)` measures all steps; `seen(h, room)` is what the cost of step h receives.
+    """
+
+    def given(regions: type[T]) -> type[T]:
+        for name, function in (("room_for", room_for), ("measure", measure), ("seen", seen)):
+            setattr(regions, name, function)
+        return regions
+
+    return given
+
+
 @njit
 def _roll_out_some(start, sequences, seed, cal, regions, called, params, rolled, room, costs, first, stop):
     cal, regions, params, rolled, room = borrowed((cal, regions, params, rolled, room))
@@ -69,9 +87,7 @@ def _roll_out_some(start, sequences, seed, cal, regions, called, params, rolled,
             costs[i, h] = math.nan  # of a state with a NaN entry, even if the cost does not use it
             if is_finite(means[h + 1]):
                 seen = function_of(regions, "seen")(h, room)
-                costs[i, h] = function_of(called, "stage_cost")(
-                    means[h + 1], sequences[i, h], seen, h + 1, horizon, params
-                )
+                costs[i, h] = function_of(called, "stage_cost")(means[h + 1], sequences[i, h], seen, h + 1, horizon, params)
 
 
 def _roll_out(start, sequences, seed, cal, regions, called, params):
@@ -92,8 +108,8 @@ def _step_each(states, actions, noise, called, params):
 
 
 @cache
-def _kernels(called: type[Called]) -> tuple[Any, Any]:
-    """Both kernels for the functions of a class: cached on disk in files of their own, if the class can be imported."""
+def _kernels(called: Any) -> tuple[Any, Any]:
+    """Both kernels for a class of functions: cached on disk in files of their own, if it can be imported."""
     if not called.cached:
         return parallel_kernel(cache=False)(_roll_out), njit(_step_each)
     name = f"{called.__module__}.{called.__name__}"
@@ -106,12 +122,14 @@ def roll_out(called: Called, start: Any, sequences: Any, seed: Any, cal: Calibra
     Particles are rolled through the model; at each step the region of (mean state, action, particles) is measured (Algorithm
     2). Sequence i draws its noise from stream i of the seed.
     """
-    return _kernels(type(called))[0](start, sequences, seed, cal, regions, called, params)
+    kind: Any = type(called)
+    return _kernels(kind)[0](start, sequences, seed, cal, regions, called, params)
 
 
 def step_each(called: Called, states: Any, actions: Any, noise: Any, params: Any) -> None:
     """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
-    _kernels(type(called))[1](states, actions, noise, called, params)
+    kind: Any = type(called)
+    _kernels(kind)[1](states, actions, noise, called, params)
 
 
 # -- parts of a step ------------------------------------------------------------------------------------------------------

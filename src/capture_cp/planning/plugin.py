@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from numba import njit
 from numba.extending import overload
-from numba.extending import overload
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.kernels.compiler import require_compiler

@@ -35,6 +35,7 @@ class _PointRoom(NamedTuple):
 
 @njit(cache=True)
 def room_for_points(horizon, ds, cal, probes):
+    """Scratch arrays for the regions of a sequence."""
     particles, (number, dc) = cal.particles, probes.offsets.shape
     met, limits, radii = np.empty(horizon), np.empty(cal.roots.shape[1]), np.empty((4, particles + 1))
     near = np.empty((particles, dc)), limits, radii, np.empty(particles), np.empty((dc, particles))
@@ -164,6 +165,7 @@ def _hazard_in(reach, cloud, cal, probes, called, params, room):
 
 @njit
 def measure_points(actions, rolled, cal, probes, called, params, room):
+    """How much of the region of each step lies on the hazard."""
     rolled, cal, probes, params, room = borrowed((rolled, cal, probes, params, room))
     for h in range(actions.shape[0]):
         take_cloud(rolled.states[h + 1], cal.axes, room.cloud)

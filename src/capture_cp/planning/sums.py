@@ -18,7 +18,7 @@ from capture_cp.kernels.cells import Room, index_box, room_for, search
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.planning.hazard import columns_in
-from capture_cp.planning.kernel import place, put_input, take_cloud, threshold
+from capture_cp.planning.kernel import measured_by, place, put_input, take_cloud, threshold
 from capture_cp.planning.plugin import function_of
 from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
 
@@ -145,6 +145,7 @@ def _all_seen(h, room):
 # -- the regions ---------------------------------------------------------------------------------------------------------
 
 
+@measured_by(_room_to_sum, _measure_sums, _all_seen)
 class Summed(NamedTuple):
     """Which regions are summed, and the sums of strata that are contained entirely."""
 
@@ -162,8 +163,6 @@ class Summed(NamedTuple):
     spacing: Any
     shape: Any
     periodic: Any
-
-    room_for, measure, seen = _room_to_sum, _measure_sums, _all_seen
 
 
 #: Cell costs, their sums over each stratum, and labels: studies make hundreds of planners from the same few.

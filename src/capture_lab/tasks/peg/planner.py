@@ -32,6 +32,7 @@ from capture_cp.capture.fitted import Fitted
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.plugin import Called
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, code_at
@@ -182,24 +183,15 @@ def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights 
     _check_calibration(cap, task)
     weights = weights or PegWeights()
     infeasible = known_name("infeasible", weights.infeasible, get_args(Infeasible))
-    return FusedRollout(
-        cap,
-        peg_step,
-        peg_cost,
-        _params(task, weights),
-        None,
-        task.axes,
-        noise_dims=3,
-        alpha=alpha,
-        sums=RegionSums(
-            _costs_of(task.strata, weights.bonuses),
-            particle_cost,
-            particle_stratum,
-            infeasible=infeasible != "nothing",
-            covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
-        ),
-        check=partial(_check_state, task),
+    sums = RegionSums(
+        _costs_of(task.strata, weights.bonuses),
+        particle_cost,
+        particle_stratum,
+        infeasible=infeasible != "nothing",
+        covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
     )
+    model = StepModel(peg_step, 3, task.axes, noise_dims=3, params=_params(task, weights))
+    return FusedRollout(cap, model, peg_cost, sums, alpha, check=partial(_check_state, task))
 
 
 def _params(task: Peg, weights: PegWeights) -> Params:
