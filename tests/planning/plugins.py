@@ -65,7 +65,7 @@ def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.nd
 
 
 def fused_rollout(cap, step, stage_cost, params, hazard, axes, noise_dims, alpha=0.1, **settings) -> FusedRollout:
-    model = StepModel(step, cap.n_inputs_ - 1, axes, noise_dims, params)
+    model = StepModel(step, 1 + max(2, *axes), axes, noise_dims, params)
     about = {name: settings.pop(name) for name in ("stratum", "points", "steepness") if name in settings}
     return FusedRollout(cap, model, stage_cost, PointHazard(hazard, **about) if about else hazard, alpha, **settings)
 
