@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 
 import numpy as np
@@ -52,6 +54,7 @@ from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import Runner, TransitionLog, Transitions
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
+from capture_cp.report.style import pyplot
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
@@ -124,6 +127,8 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
+        if self.computing.here:
+            Thread(target=_import_ahead).start()
         log = self._read(console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
@@ -293,3 +298,11 @@ class Calibrate:
                 raise CaptureError(f"{name.replace('_', '-')} is 0; expected a fraction above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)
+
+
+def _import_ahead() -> None:
+    """Import what grows the tree while the log is read, and what draws the report while the tree grows."""
+    with suppress(ImportError, CaptureError):
+        import sklearn.tree  # noqa: F401
+
+        pyplot()
