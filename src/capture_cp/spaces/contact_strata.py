@@ -21,9 +21,7 @@ from capture_cp.spaces.mujoco_model import (
     qpos_entries,
     read_model,
     reference_qpos,
-    unit_quaternions,
 )
-from capture_cp.spaces.projection import project_rows
 from capture_cp.spaces.strata import INFEASIBLE, FunctionStrata
 from capture_cp.spaces.swept_parts import Parts
 
@@ -160,27 +158,6 @@ class ContactStrata(FunctionStrata):
                     distances[i, j] = mujoco.mj_geomDistance(model, data, *self._flat[j], limit, None)
                     best[i, group[j]] = min(best[i, group[j]], distances[i, j])
         self._spare.append(data)
-
-    def project(self, Y: Any, m: int) -> Floats:
-        """Configurations Y (n, dc) moved onto stratum number m: (n, dc). Rows that do not reach it are returned unchanged.
-
-        The pairs that touch in stratum m are brought to the middle of -depth..tolerance by Newton steps, each the shortest
-        in coordinates, and other pairs that are too near are moved apart. Rows already in stratum m stay unchanged, and so
-        do all rows for "other contact", which is not a single combination.
-        """
-        if whole_number("m", m, 0) >= len(self.names):
-            raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(self.names) - 1}.")
-        moved = self._checked(Y).copy()
-        if m == self.rest or not len(moved):
-            return moved
-        away = np.flatnonzero(self.index(moved) != m)
-        touching = np.asarray(self.features)[m] > 0
-        found = project_rows(self.distances, moved[away], touching, self.tolerance, self.depth)
-        if self._entries is not None:
-            found = unit_quaternions(self.model, found, self._entries)
-        arrived = self.index(found) == m
-        moved[away[arrived]] = found[arrived]
-        return moved
 
     def fingerprint(self) -> str:
         """Digest of the names, the pairs, the model's geometry, the tolerances and the grid's labels."""

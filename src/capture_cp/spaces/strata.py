@@ -31,7 +31,6 @@ class Strata(Protocol):
 
     `features` (M, df), where present, describes each stratum by numbers that a tree can split on, such as contact bits.
     `rest`, where present, is the number of a catch-all stratum; it may have no data without a warning.
-    `project(Y, m)`, where present, moves configurations (n, dc) onto stratum m; rows that do not reach it stay unchanged.
     """
 
     names: tuple[str, ...]

@@ -12,7 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import Floats
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region_search import particles_of
+from capture_cp.capture.region_draws import particles_of
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, run_episode
 from capture_cp.report.draw import figure_of, save
