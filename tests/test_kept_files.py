@@ -81,7 +81,7 @@ def answers(cap):
         "score": repr(cap.score_),
         "grouping": repr(cap.groups_),
         "data": cap.data_["sha256"],
-        "fingerprint": cap.fingerprint(),
+        "fingerprint": cap.digest(),
     }
 
 

@@ -202,7 +202,7 @@ def test_a_loaded_calibration_answers_as_the_saved_one(file, name):
     again = Capture.load(file, model, STRATA)
     assert again.shift_ == cap.shift_
     assert again.shift_.responsible == name
-    assert again.fingerprint() == cap.fingerprint()
+    assert again.digest() == cap.digest()
     assert np.array_equal(again.thresholds(X, 0.2), cap.thresholds(X, 0.2))
     assert np.array_equal(again.effective_sizes(), cap.effective_sizes())
     assert str(again.coverage(X, Y, 0.2, rng=1)) == str(cap.coverage(X, Y, 0.2, rng=1))

@@ -112,10 +112,10 @@ def test_spheres_of_ones_own_take_the_place_of_geoms():
 def test_copies_by_pickle_and_fingerprints():
     swept = SweptStrata(scene("box", "box"), [("a", "b")], spacing=0.03)
     again, Y = pickle.loads(pickle.dumps(swept)), poses(50)
-    assert again.fingerprint() == swept.fingerprint()
+    assert again.digest() == swept.digest()
     assert (again.index(Y) == swept.index(Y)).all()
     others = [SweptStrata(scene("box", "box"), [("a", "b")], spacing=0.02), ContactStrata(scene("box", "box"), [("a", "b")])]
-    assert len({swept.fingerprint(), *(other.fingerprint() for other in others)}) == 3
+    assert len({swept.digest(), *(other.digest() for other in others)}) == 3
 
 
 EGG = (

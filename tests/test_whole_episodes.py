@@ -279,7 +279,7 @@ def test_a_calibration_survives_saving(tmp_path, box, by_runs):
     assert np.array_equal(again.calibration_.episode, by_runs.calibration_.episode)
     for confidence in (None, 0.9):
         assert np.array_equal(again.group_thresholds(0.2, True, confidence), by_runs.group_thresholds(0.2, True, confidence))
-    assert again.fingerprint() == by_runs.fingerprint()
+    assert again.digest() == by_runs.digest()
 
 
 SAVED_BEFORE = "saved without episode numbers.*calibrate again"
@@ -293,7 +293,7 @@ def test_a_file_without_numbers_loads_and_answers_for_a_random_step(tmp_path, bo
     assert np.array_equal(again.group_thresholds(0.2), by_runs.group_thresholds(0.2))
     with pytest.raises(CaptureError, match=SAVED_BEFORE):
         again.group_thresholds(**ASK)
-    assert again.fingerprint() == older.fingerprint() != by_runs.fingerprint()
+    assert again.digest() == older.digest() != by_runs.digest()
 
 
 FORGED = {

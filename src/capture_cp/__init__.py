@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     __version__: str
     from capture_cp import models, planning
-    from capture_cp.base.errors import CaptureError, CaptureWarning
+    from capture_cp.base.checks import CaptureError, CaptureWarning
     from capture_cp.capture.adaptive import Adaptive, AdaptiveAlpha, AdaptiveScale
     from capture_cp.capture.capture import Capture
     from capture_cp.capture.compiled import Compiled
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 #: The module of every public name.
 _MODULES = {
-    "base.errors": ("CaptureError", "CaptureWarning"),
+    "base.checks": ("CaptureError", "CaptureWarning"),
     "capture.adaptive": ("Adaptive", "AdaptiveAlpha", "AdaptiveScale"),
     "capture.capture": ("Capture",),
     "capture.compiled": ("Compiled",),

@@ -16,8 +16,8 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any, NamedTuple, NoReturn
 
-from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
-from capture_cp.base.terminal import Terminal
+from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
+from capture_cp.base.progress import Terminal
 from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
 
 

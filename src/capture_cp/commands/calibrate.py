@@ -58,6 +58,7 @@ from capture_cp.report.style import pyplot
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
+GROWING = 200_000  # transitions that grow a tree: of more, its twenty leaves would hardly gain, and it would take far longer
 GroupRows = list[dict[str, Any]]
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
@@ -175,7 +176,7 @@ class Calibrate:
         few = self.min_stratum or None
         if self.min_stratum is None:
             few = options.expected_to_suffice(self.alpha, self.confidence)
-        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few)
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few, max_growing=GROWING)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)

@@ -198,7 +198,7 @@ class Tree(Groups):
         prune: bool = False,
         stratum_input: StratumInput = "auto",
         min_stratum: int | None = None,
-        max_growing: int | None = 200_000,
+        max_growing: int | None = 1_000_000,
     ) -> None:
         self.per_stratum = per_stratum
         self.partition_share = partition_share

@@ -27,7 +27,7 @@ from capture_cp.spaces.swept_parts import Parts
 
 FREE, OTHER = "free", "other contact"
 MOST_STRATA = 512  # with more, no log would have rows for every stratum
-#: Model fields that distances depend on; rounded in the fingerprint, so that another build of MuJoCo does not change it.
+#: Model fields that distances depend on; rounded in the digest, so that another build of MuJoCo does not change it.
 _GEOMETRY = (
     *("body_parentid", "body_pos", "body_quat", "jnt_type", "jnt_bodyid", "jnt_qposadr", "jnt_pos", "jnt_axis", "qpos0"),
     *("geom_type", "geom_bodyid", "geom_dataid", "geom_pos", "geom_quat", "geom_size"),
@@ -159,17 +159,17 @@ class ContactStrata(FunctionStrata):
                     best[i, group[j]] = min(best[i, group[j]], distances[i, j])
         self._spare.append(data)
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the names, the pairs, the model's geometry, the tolerances and the grid's labels."""
-        digest = hashlib.sha256(super().fingerprint().encode())
-        digest.update(repr((self._geoms, self.tolerance, self.depth)).encode())
+        found = hashlib.sha256(super().digest().encode())
+        found.update(repr((self._geoms, self.tolerance, self.depth)).encode())
         for part in (
             () if self._entries is None else self._entries,
             self._reference,
             *(getattr(self.model, name) for name in _GEOMETRY),
         ):
-            digest.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
-        return digest.hexdigest()
+            found.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
+        return found.hexdigest()
 
     def _numbers(self, Y: Floats) -> Ints:
         """Stratum of each configuration (n, dc): (n,)."""

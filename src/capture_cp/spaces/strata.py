@@ -96,14 +96,14 @@ class GriddedStrata:
         """Volume of one stratum's cells."""
         return len(self.cells(name)) * self.require_grid().cell_volume
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the names and, where there is a grid, of its geometry and labels."""
-        digest = hashlib.sha256("\0".join(self.names).encode())
+        found = hashlib.sha256("\0".join(self.names).encode())
         if self.grid is not None:
-            digest.update(repr((self.grid.shape, self.grid.periodic)).encode())
+            found.update(repr((self.grid.shape, self.grid.periodic)).encode())
             for part in (self.grid.origin, self.grid.spacing, self.labels):
-                digest.update(part.tobytes())
-        return digest.hexdigest()
+                found.update(part.tobytes())
+        return found.hexdigest()
 
 
 class GridStrata(GriddedStrata):

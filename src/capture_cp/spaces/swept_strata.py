@@ -75,9 +75,9 @@ class SweptStrata(ContactStrata):
         """Number of rows of the table `frames` that the compiled functions need."""
         return len(self._swept.parent)
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of everything that the strata of a model depend on, and of the covers."""
-        digest = hashlib.sha256(super().fingerprint().encode())
+        found = hashlib.sha256(super().digest().encode())
         for part in (self.params.segments, self.params.frame, self.params.items):
-            digest.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
-        return digest.hexdigest()
+            found.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
+        return found.hexdigest()

@@ -43,9 +43,9 @@ class ShelfStrata(FunctionStrata):
         """Signed distance of every part to boards and to walls at configurations Y (n, 7): (n, 8)."""
         return self.swept.distances(Y, within)
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the names and of all measured solids."""
-        return hashlib.sha256((super().fingerprint() + self.swept.fingerprint()).encode()).hexdigest()
+        return hashlib.sha256((super().digest() + self.swept.digest()).encode()).hexdigest()
 
     def _numbers(self, Y: Floats) -> Ints:
         return np.asarray(_strata_of(finite_rows("Y", Y, 7, "(n, 7): angles"), self.solids))
