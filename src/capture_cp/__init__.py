@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from capture_cp.capture.log_fit import coverage_of_log, fit_log
     from capture_cp.capture.methods import METHODS, method
     from capture_cp.capture.monitor import Monitor
-    from capture_cp.capture.on_policy import (
-        Executed,
-        OnPolicyCoverage,
-        Round,
-        Run,
-        executed,
-        on_policy_coverage,
-        on_policy_rounds,
-    )
     from capture_cp.capture.region import Region
     from capture_cp.certificates.certificate import Certificate
     from capture_cp.certificates.certify import certify, episodes_needed
@@ -49,7 +40,7 @@ if TYPE_CHECKING:
     from capture_cp.conformal.shift import Shift
     from capture_cp.conformal.threshold_table import ThresholdTable
     from capture_cp.data.logged import LoggedTransitions
-    from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
+    from capture_cp.data.rollouts import BatchedStep, Executed, Rollouts, executed, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
     from capture_cp.models.residual import Residual, residual
     from capture_cp.report.regions import plot_strata
@@ -73,10 +64,6 @@ _MODULES = {
     "capture.log_fit": ("coverage_of_log", "fit_log"),
     "capture.methods": ("METHODS", "method"),
     "capture.monitor": ("Monitor",),
-    "capture.on_policy": (
-        *("Executed", "OnPolicyCoverage", "Round", "Run"),
-        *("executed", "on_policy_coverage", "on_policy_rounds"),
-    ),
     "capture.region": ("Region",),
     "certificates.certificate": ("Certificate",),
     "certificates.certify": ("certify", "episodes_needed"),
@@ -95,7 +82,7 @@ _MODULES = {
     "conformal.scores": ("Model", "NearestParticles", "ParticleBox", "Score"),
     "conformal.shift": ("Shift",),
     "data.logged": ("LoggedTransitions",),
-    "data.rollouts": ("BatchedStep", "Rollouts", "split_log"),
+    "data.rollouts": ("BatchedStep", "Executed", "Rollouts", "executed", "split_log"),
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
     "commands.batch": ("BatchCheck", "Finding", "check_batch", "check_log"),
     "commands.bundle": ("load_calibration",),

@@ -12,9 +12,9 @@ from dataclasses import replace
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.cuda.device import Device
+from capture_cp.data.rollouts import executed
 from capture_cp.planning.episode import Episode
 from capture_lab.tasks.rows import FittedRow
 from capture_lab.tasks.task import Advance, Task
