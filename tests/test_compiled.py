@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from capture_cp import (
     Capture,
     CaptureError,
-    Compiled,
     Euclidean,
     FunctionStrata,
     Grid,
@@ -23,12 +22,13 @@ from capture_cp import (
     Metric,
     NearestParticles,
     OneGroup,
-    ParticleBox,
     PerStratum,
     Torus,
     Tree,
-    Uncalibrated,
 )
+from capture_cp.capture.compiled import Compiled
+from capture_cp.conformal.groups import Uncalibrated
+from capture_cp.conformal.scores import ParticleBox
 from worlds import fit
 
 COMPILED = ["particles", "pcp", "no-strata", "capture-k1", "capture"]

@@ -21,11 +21,10 @@ from capture_cp import (
     Tree,
     one_stratum,
     read_transitions,
-    split_rows,
     write_transitions,
 )
 from capture_cp.conformal.coverage import share_interval, tally
-from capture_cp.conformal.episodes import one_of_each, steps_and_drawn
+from capture_cp.conformal.episodes import one_of_each, split_rows, steps_and_drawn
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
-from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, as_step, method, residual
+from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, method, residual
+from capture_cp.capture.horizon_particles import as_step
 from capture_cp.models import ensemble
 from capture_cp.models.residual import Residual
 from test_guarantees import p_above, p_below

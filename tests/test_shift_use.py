@@ -8,20 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import (
-    Capture,
-    CaptureError,
-    CaptureWarning,
-    Examples,
-    Monitor,
-    PerStratum,
-    Shift,
-    Tree,
-    Uncalibrated,
-    check_batch,
-    size_needed,
-)
+from capture_cp import Capture, CaptureError, CaptureWarning, Monitor, PerStratum, Shift, Tree, size_needed
 from capture_cp.capture import artifact
+from capture_cp.commands.batch import check_batch
+from capture_cp.conformal.groups import Examples, Uncalibrated
 from capture_cp.conformal.weighted import Ratios
 from test_artifact import forge
 from test_shift import STRATA, TREE, capture, logged, model, of, transitions, uniform

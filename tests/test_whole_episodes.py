@@ -20,9 +20,9 @@ from capture_cp import (
     OneGroup,
     PerStratum,
     Tree,
-    clopper_pearson,
     one_stratum,
 )
+from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.conformal.episodes import numbered_at_random, steps_and_drawn
 from capture_cp.conformal.groups import Uncalibrated
 from capture_cp.conformal.quantile import conformal_rank

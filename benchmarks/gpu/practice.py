@@ -44,11 +44,11 @@ def measured(name: str, seed: int, runs: int, save: Path | None) -> list[dict[st
     if save is not None and seed == 0:
         promise.save(save / f"{name}.capture")
     fresh, rows = play("fresh", runs), []
-    steps = executed(fresh, acting.axes)  # type: ignore[arg-type]
+    steps = executed(fresh, acting.axes)
     for kind, cap in (("capture", fitted.cap), ("capture-on-policy", promise)):
         played = with_regions(fresh, cap, acting.axes, ALPHA, seed)
         row = planning_row(task.name, name, kind, [summary(run, acting) for run in played])
-        by_episode = cap.coverage(steps.X, steps.Y, ALPHA, volumes=False, episodes=steps.episodes, rng=seed)
+        by_episode = cap.coverage(steps.X, steps.Y, ALPHA, volumes=False, episodes=steps.episodes, rng=seed)  # type: ignore[attr-defined]
         shares = {one.name: [one.coverage, *one.ci95, one.n] for one in (by_episode.all, *by_episode.strata)}
         thresholds = [float(q) for q in cap.group_thresholds(ALPHA)]
         rows.append(row | {"seed": seed, "coverage": shares, "thresholds": thresholds})
