@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from capture_cp.data.logged import LoggedTransitions
     from capture_cp.data.rollouts import Rollouts, executed
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
+    from capture_cp.gap.result import Gap, measure_gap
     from capture_cp.models.residual import residual
     from capture_cp.report.regions import plot_strata
     from capture_cp.spaces.contact_strata import ContactStrata
@@ -60,6 +61,7 @@ _MODULES = {
     "data.rollouts": ("Rollouts", "executed"),
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
     "commands.bundle": ("load_calibration",),
+    "gap.result": ("Gap", "measure_gap"),
     "models.residual": ("residual",),
     "spaces.contact_strata": ("ContactStrata",),
     "spaces.grid": ("Grid",),
