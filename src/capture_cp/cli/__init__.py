@@ -102,7 +102,7 @@ FORMER = {
     "worth": "`capture plan TASK --vary NAME=v1,v2` compares planning with and without regions as an option changes.",
     "online": "`capture_cp.AdaptiveAlpha` makes regions that adapt while the system changes.",
     "rounds": "`capture_cp.on_policy_rounds` recalibrates on the planner's own episodes.",
-    "promises": "`capture_cp.on_policy_coverage` measures coverage on the planner's own episodes.",
+    "promises": "`capture_cp.executed` and `Capture.coverage` measure coverage on the planner's own episodes.",
     "simulator": "tests/peg/test_systems.py of the source tree tests the accuracy of the peg's simulator.",
 }
 
