@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from capture_cp.data.logged import LoggedTransitions
     from capture_cp.data.rollouts import BatchedStep, Rollouts, split_log
     from capture_cp.data.transitions import Transitions, read_transitions, write_transitions
+    from capture_cp.gap.result import Gap, measure_gap
     from capture_cp.models.residual import Residual, residual
     from capture_cp.report.regions import plot_strata
     from capture_cp.spaces.contact_strata import ContactStrata
@@ -99,6 +100,7 @@ _MODULES = {
     "data.transitions": ("Transitions", "read_transitions", "write_transitions"),
     "commands.batch": ("BatchCheck", "Finding", "check_batch", "check_log"),
     "commands.bundle": ("load_calibration",),
+    "gap.result": ("Gap", "measure_gap"),
     "models.residual": ("Residual", "residual"),
     "spaces.contact_strata": ("ContactStrata",),
     "spaces.grid": ("Grid",),

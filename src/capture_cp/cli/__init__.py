@@ -42,6 +42,11 @@ class Command(NamedTuple):
 LAB = "capture_lab.studies"
 REGISTRY = "capture_lab.tasks.registry"
 COMMANDS = {
+    "Test a simulator": {
+        "gap": Command(
+            "Measure how far simulators are from a robot, per contact.", "capture_cp.commands.gap:MeasureGap", compiles=False
+        ),
+    },
     "Your own robot": {
         "inspect": Command(
             "List what a log contains and which columns you can name.", "capture_cp.commands.inspect:Inspect", compiles=False

@@ -11,11 +11,11 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.options import axes_before
+from capture_cp.data.roles import wraps
 from capture_cp.data.transitions import Transitions
 
 TOO_FEW = "too few calibration points"
-#: A step that is this near to a full turn (rad), where most steps are far smaller, is an angle that wraps.
-NEAR_TURN, SMALL_STEP = 0.5, 1.0
+SMALL_STEP = 1.0  # rad: where most steps are larger, one of a full turn says nothing
 ORDERS = 6.0  # decimal orders of magnitude between scales from which units are taken to be mixed
 
 
@@ -125,11 +125,11 @@ def turn_cautions(log: Transitions, angles: Sequence[str]) -> list[str]:
     """Warnings about columns that jump by about a full turn between state and next: probably unnamed angles."""
     found = []
     for after, before in axes_before(log):
-        name, step = log.next_names[after], np.abs(log.next[:, after] - log.state[:, before])
-        jumps = np.abs(step - 2 * np.pi) < NEAR_TURN
-        if name not in angles and jumps.any() and np.median(step) < SMALL_STEP:
+        name, now, then = log.next_names[after], log.state[:, before], log.next[:, after]
+        jumps = 0 if name in angles else wraps(now, then)
+        if jumps and np.median(np.abs(then - now)) < SMALL_STEP:
             found.append(
-                f"{name} jumps by about a full turn, 2 pi, in {int(jumps.sum()):,} of {len(step):,} transitions: is it an "
-                f"angle that wraps? Name it with --angles {name}."
+                f"{name} jumps by about a full turn, 2 pi, in {jumps:,} of {len(now):,} transitions: is it an angle that "
+                f"wraps? Name it with --angles {name}."
             )
     return found

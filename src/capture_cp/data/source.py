@@ -55,9 +55,9 @@ INDEXED = re.compile(r"(?P<name>.+)\[(?:(?P<entry>\d{1,9})|(?P<start>\d{0,9}):(?
 
 
 def kind_of(path: Pathlike) -> str:
-    """What a file is, by its content: a "calibration", "certificate", file of "settings" (TOML), a "model" (MJCF or URDF), or
-    the format of a log.
+    """What a file is, by its content: a "calibration", "certificate", "model", file of "settings", or the format of a log.
 
+    A model is MJCF or URDF, settings are TOML.
     Formats of logs are "parquet", "npz", "hdf5", "bag" and "csv"; a path that is no file is a "folder", or a pattern.
     """
     try:
@@ -151,7 +151,7 @@ class LogSource(ABC):
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
     """Open a log: a file, a folder, or a pattern with * or ? for several files.
 
-    `labels` is a column that may contain text; a CSV reader needs to know it in advance.
+    `labels` is a column that may contain text; a CSV reader needs to know it in advance where the first row has a number.
     """
     place = Path(path)
     pattern = any(sign in str(path) for sign in "*?") and not place.exists()

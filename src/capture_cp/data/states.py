@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
-from capture_cp.data.logged import check_order, not_finite, one_run, runs_of
+from capture_cp.data.logged import not_finite, runs_of
 from capture_cp.data.recognise import Joint, StateColumns
 from capture_cp.data.source import LogSource
+from capture_cp.data.transitions import check_order
 from capture_cp.spaces.rigid import conjugate, from_vector, multiplied, rotated, to_vector
 
 #: Numbers of qpos and of qvel that a joint has, by its kind.
@@ -97,7 +98,8 @@ class StateLog:
         _rescale(columns, units or {}, qpos, qvel, ctrl)
         kept = ~np.isin(np.array(names)[episode], list(without)) if without else np.ones(n, dtype=bool)
         _check_known(without, names)
-        qpos, qvel, ctrl, time, episode = (part[kept] for part in (qpos, qvel, ctrl, time, episode))
+        qpos, qvel, ctrl = qpos[kept], qvel[kept], ctrl[kept]
+        time, episode = time[kept], episode[kept]
         before, after, period, notes = _reach(time, episode)
         log = cls(columns, qpos, qvel, ctrl, qpos, time, episode, names, after, before, period, tuple(notes))
         return log._with_rates(fit_start)
@@ -120,7 +122,9 @@ class StateLog:
                 notes.append(f"rates of {slot.joint.name} are differences between a row and the one before it.")
             elif slot.joint.name in self.columns.world:
                 _into_body(slot, qpos, qvel)
-                notes.append(f"rates of rotation of {slot.joint.name} are in the world's frame: they fit its quaternions so.")
+                notes.append(
+                    f"rates of rotation of {slot.joint.name} are in the world's frame: they fit its quaternions so."
+                )
         log = replace(self, qpos=qpos, start=qpos, qvel=qvel, notes=tuple(notes))
         return _fitted(log) if fit_start else log
 
@@ -203,7 +207,9 @@ def _reach(time: Floats, episode: Ints) -> tuple[Ints, Ints, float, list[str]]:
         raise CaptureError("no episode of the log has two rows, so there is nothing to predict.")
     period = float(np.median(steps[same]))
     if period <= 0:
-        raise CaptureError("most rows of the log have the time of the row before them; name the column of times with --time.")
+        raise CaptureError(
+            "most rows of the log have the time of the row before them; name the column of times with --time."
+        )
     gaps = same & (steps > GAP * period)
     first = np.concatenate([[0], np.flatnonzero(~same | gaps) + 1, [len(time)]])
     lengths = np.diff(first)
@@ -229,15 +235,13 @@ def _rescale(columns: StateColumns, units: Mapping[str, str], qpos: Floats, qvel
         ctrl[:, moved] *= scale
     for slot in by_name.values():
         values, angle = np.abs(qpos[:, slot.q][:, :3]), slot.joint.kind == "hinge"
-        most = float(np.quantile(values, 0.5)) if slot.joint.kind != "ball" else 0.0
-        if most > (WIDE if angle else FAR):
+        most = float(np.median(values, axis=0).max()) if slot.joint.kind != "ball" else 0.0
+        if most > (WIDE if angle else FAR) and slot.joint.name not in units:
             likely, unit, other = ("degrees", "rad", "deg") if angle else ("millimetres", "m", "mm")
             name = slot.joint.name
             raise CaptureError(
                 f"{name} has values such as {most:.4g} {unit}, which look like {likely}; give --units {name}={other}, or "
                 f"--units {name}={unit} if they are right."
-                if name not in units
-                else f"{name} has values such as {most:.4g} {unit} after --units {name}={units[name]}; give its unit in the log."
             )
 
 

@@ -35,7 +35,9 @@ class Quantity:
         return not self.name.endswith(SURFACE)
 
 
-def quantities(joints: Sequence[Joint], model: Any | None, points: Mapping[int, Floats], sites: Sequence[str]) -> list[Quantity]:
+def quantities(
+    joints: Sequence[Joint], model: Any | None, points: Mapping[int, Floats], sites: Sequence[str]
+) -> list[Quantity]:
     """What is measured of configurations with these joints; `points` (p, 3) are those of bodies' geoms, by body."""
     found: list[Quantity] = []
     for number, slot in enumerate(slots(joints)):

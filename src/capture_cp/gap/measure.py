@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.data.recognise import Joint, match, opened, recognise
+from capture_cp.data.recognise import Joint, StateColumns, match, recognise
 from capture_cp.data.source import kind_of, known_column, open_log
 from capture_cp.data.states import UNITS, StateLog
 from capture_cp.data.transitions import Runner
 from capture_cp.gap.errors import DEGREES, MM, Quantity, quantities
 from capture_cp.models.simulators import NOISES, ModelFile, Recording, Simulator, Start, program, rules
-from capture_cp.spaces.modes import TOUCH, ContactModes, joint_name
+from capture_cp.spaces.modes import TOUCH, ContactModes, body_name, joint_name
 from capture_cp.spaces.mujoco_model import named, read_model
 from capture_cp.spaces.strata import checked_index
 
@@ -41,6 +41,8 @@ class LogSettings:
         fit_start: whether start states are fitted to a few rows.
         without: names of episodes to leave out.
         every: only each so-many-th row of an episode is a start.
+        quaternion: "wxyz" or "xyzw", where names do not tell.
+        mapping: TOML text with all columns, as `StateColumns.toml` writes it.
     """
 
     joints: tuple[str, ...] = ()
@@ -51,6 +53,8 @@ class LogSettings:
     fit_start: bool = False
     without: tuple[str, ...] = ()
     every: int = 1
+    quaternion: str = ""
+    mapping: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,20 +62,20 @@ class ModeSettings:
     """Where contact modes come from.
 
     Attributes:
-        model: a model file that modes come from; by default the first simulator that is one.
+        modes_from: a model file that modes come from; by default the first simulator that is one.
         touch: gap in m up to which geoms touch.
-        by: "bodies" or "count"; by default whichever fits the model.
-        column: a column of the log with the mode of each row.
-        code: an object with names and index(qpos), instead of a model.
-        names: other names for modes; modes with the same name are one.
+        modes_by: "bodies" or "count"; by default whichever fits the model.
+        mode_column: a column of the log with the mode of each row.
+        mode_code: an object with names and index(qpos), instead of a model.
+        mode_names: other names for modes; modes with the same name are one.
     """
 
-    model: Any = None
+    modes_from: Any = None
     touch: float = TOUCH
-    by: str | None = None
-    column: str | None = None
-    code: Any = None
-    names: Mapping[str, str] = field(default_factory=dict)
+    modes_by: str | None = None
+    mode_column: str | None = None
+    mode_code: Any = None
+    mode_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,9 @@ class ErrorSettings:
             known_name("start noise", name, NOISES)
         whole_number("particles", self.particles, 1)
         if self.k is not None and not 1 <= self.k <= self.particles:
-            raise CaptureError(f"k is {self.k!r}; expected a whole number from 1 to the number of particles, {self.particles}.")
+            raise CaptureError(
+                f"k is {self.k!r}; expected a whole number from 1 to the number of particles, {self.particles}."
+            )
 
 
 @dataclass(frozen=True)
@@ -134,9 +140,9 @@ class Errors:
     replayed: bool = False
 
     def rows_in(self, step: int, at: str, mode: int) -> Ints:
-        """The starts, as numbers into `starts`, of predictions so many steps ahead, by the mode at their "start" or "end"."""
+        """The predictions so many steps ahead, by the mode at their "start" or "end": numbers into `starts`."""
         there = np.flatnonzero(self.log.after[self.starts] >= step)
-        return there[self.mode[self.starts[there] + (step if at == "end" else 0)] == mode]
+        return np.asarray(there[self.mode[self.starts[there] + (step if at == "end" else 0)] == mode])
 
     @property
     def primary(self) -> str:
@@ -153,18 +159,20 @@ class Errors:
 
 def prepared(
     given: Sequence[tuple[str, Any]], log: Any, reading: LogSettings, modes: ModeSettings, settings: ErrorSettings
-) -> Callable[[Runner[Any]], list[Errors]]:
+) -> Prepared:
     """Everything that can be wrong is found here; what is returned simulates, with a runner that shares out the work.
 
     `given` are simulators with their names: model files, programs and logs of other engines.
     """
     models = {name: read_model(one) for name, one in given if _is_model(one)}
-    modes_model = None if modes.model is None else read_model(modes.model)
+    modes_model = None if modes.modes_from is None else read_model(modes.modes_from)
     model = next(iter(models.values()), modes_model)
     joints = None if model is None else joints_of(model)
     for name, other in {**models, "--modes-from": modes_model or model}.items():
         if other is not None and [joint.kind for joint in joints_of(other)] != [joint.kind for joint in joints or ()]:
-            raise CaptureError(f"{name} has other joints than the first model: {_listed(other)} instead of {_listed(model)}.")
+            raise CaptureError(
+                f"{name} has other joints than the first model: {_listed(other)} instead of {_listed(model)}."
+            )
     states = read_states(log, joints, () if model is None else actuators_of(model), reading)
     simulators: list[Simulator] = []
     for name, one in given:
@@ -190,7 +198,22 @@ def prepared(
     if len(live) < len(simulators):  # a recording knows only what follows from the start of its episode
         first = np.unique(states.episode[starts], return_index=True)[1]
         problems.append(replace(problem, starts=starts[first], simulators=(*simulators, *free), replayed=True))
-    return lambda run: [_measured(one, settings, run) for one in problems]
+    return Prepared(problems, settings)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is to be simulated: from every row, and, for recordings, from the start of every episode."""
+
+    problems: list[Errors]
+    settings: ErrorSettings
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        return self.problems[0].quantities
+
+    def __call__(self, run: Runner[Any]) -> list[Errors]:
+        return [_measured(one, self.settings, run) for one in self.problems]
 
 
 def _measured(problem: Errors, settings: ErrorSettings, run: Runner[Any]) -> Errors:
@@ -235,15 +258,20 @@ def _errors_of(log: StateLog, steps: tuple[int, ...], of: Sequence[Quantity], se
 # -- the log, the model and the modes -------------------------------------------------------------------------------------
 
 
-def read_states(log: Any, joints: Sequence[Joint] | None, actuators: Sequence[tuple[str, str]], reading: LogSettings) -> StateLog:
+def read_states(
+    log: Any, joints: Sequence[Joint] | None, actuators: Sequence[tuple[str, str]], reading: LogSettings
+) -> StateLog:
     """The states in a log, whose columns are recognised where they are not named."""
     if isinstance(log, StateLog):
         return log
     source = open_log(log, reading.episode)
     found = recognise(source)
-    columns = match(found, joints, actuators, reading.joints, reading.columns)
+    if reading.mapping is not None:
+        columns = StateColumns.from_toml(reading.mapping, found, joints, actuators)
+    else:
+        columns = match(found, joints, actuators, reading.joints, reading.columns, reading.quaternion)
     columns = replace(columns, episode=reading.episode or columns.episode, time=reading.time or columns.time)
-    return StateLog.read(found.source, columns, reading.units, reading.fit_start, reading.without)
+    return StateLog.read(source, columns, reading.units, reading.fit_start, reading.without)
 
 
 def joints_of(model: Any) -> list[Joint]:
@@ -253,7 +281,9 @@ def joints_of(model: Any) -> list[Joint]:
 
 def actuators_of(model: Any) -> list[tuple[str, str]]:
     """The actuators of a model, each with the joint that it moves."""
-    joints = [joint_name(model, int(j)) if kind == 0 else "" for kind, (j, _) in zip(model.actuator_trntype, model.actuator_trnid)]
+    joints = [
+        joint_name(model, int(j)) if kind == 0 else "" for kind, (j, _) in zip(model.actuator_trntype, model.actuator_trnid)
+    ]
     return [(model.actuator(i).name or joint or f"actuator {i}", joint) for i, joint in enumerate(joints)]
 
 
@@ -271,7 +301,8 @@ def points_of(model: Any | None) -> dict[int, Floats]:
         return {}
     from capture_cp.report.solids import body_shapes
 
-    return {shape["body"]: finite_array("points", shape["vertices"], (None, 3), "(p, 3)") for shape in body_shapes(model)}
+    shapes = {shape["name"]: np.array(shape["vertices"]).reshape(-1, 3) for shape in body_shapes(model)}
+    return {body: shapes[name] for body in range(model.nbody) if (name := body_name(model, body)) in shapes}
 
 
 def sites_of(model: Any | None, given: Sequence[str] | None) -> Sequence[str]:
@@ -286,27 +317,27 @@ def _labels(
     log: StateLog, settings: ModeSettings, model: Any | None, path: Any
 ) -> tuple[Ints, tuple[str, ...], Callable[[Floats], Floats] | None]:
     """The mode of every row (n,), the names of the modes, and what finds touching points."""
-    contacts = None if model is None else ContactModes(model, settings.touch, settings.by)
-    if settings.column is not None:
-        source = open_log(path, settings.column)
-        known_column(source.path, settings.column, source.columns())
-        given = np.concatenate([piece[settings.column] for piece in source.pieces([settings.column])])
+    contacts = None if model is None else ContactModes(model, settings.touch, settings.modes_by)
+    if settings.mode_column is not None:
+        source = open_log(path, settings.mode_column)
+        known_column(source.path, settings.mode_column, source.columns())
+        given = np.concatenate([piece[settings.mode_column] for piece in source.pieces([settings.mode_column])])
         names, label = np.unique([str(value) for value in given], return_inverse=True)
         found, listed = label.astype(np.int64), tuple(names.tolist())
         if len(found) != len(log):
             raise CaptureError("--mode-column cannot be combined with episodes that are left out.")
-    elif settings.code is not None:
-        found = checked_index(settings.code.index(log.qpos), len(log), len(settings.code.names), "--mode-code")
-        listed = tuple(settings.code.names)
+    elif settings.mode_code is not None:
+        found = checked_index(settings.mode_code.index(log.qpos), len(log), len(settings.mode_code.names), "--mode-code")
+        listed = tuple(settings.mode_code.names)
     elif contacts is not None:
         found, listed = contacts.index(log.qpos), contacts.names
         listed = contacts.names
     else:
         found, listed = np.zeros(len(log), dtype=np.int64), ("free",)
-    unknown = [name for name in settings.names if name not in listed]
+    unknown = [name for name in settings.mode_names if name not in listed]
     if unknown:
         raise CaptureError(f"--mode-names renames {unknown[0]!r}, which does not occur; the modes are {', '.join(listed)}.")
-    renamed = [settings.names.get(name, name) for name in listed]
+    renamed = [settings.mode_names.get(name, name) for name in listed]
     distinct = tuple(dict.fromkeys(renamed))
     label = np.array([distinct.index(name) for name in renamed], dtype=np.int64)[found]
     return label, distinct, None if contacts is None else contacts.points
@@ -321,7 +352,9 @@ def parsed_tolerance(given: Sequence[str], of: Sequence[Quantity]) -> dict[str, 
         meant = [one for one in of if (one.name == name if name else one.tolerated) and _factor(one.unit, unit)]
         if not meant:
             names = ", ".join(f"{one.name} ({one.unit})" for one in of)
-            raise CaptureError(f"--tolerance {word} fits nothing that is measured; expected a number with mm or deg for {names}.")
+            raise CaptureError(
+                f"--tolerance {word} fits nothing that is measured; expected a number with mm or deg for {names}."
+            )
         found |= {one.name: value * _factor(one.unit, unit) for one in meant}
     return found
 
@@ -333,7 +366,9 @@ def _number(word: str, amount: str) -> tuple[float, str]:
     except ValueError:
         value = -1.0
     if not unit or not 0 < value < np.inf:
-        raise CaptureError(f"{word!r} is no amount; expected a positive number with one of the units {', '.join(UNITS)}: 10mm.")
+        raise CaptureError(
+            f"{word!r} is no amount; expected a positive number with one of the units {', '.join(UNITS)}: 10mm."
+        )
     return value, unit
 
 
@@ -353,4 +388,3 @@ def amounts(option: str, given: Mapping[str, str]) -> dict[str, float]:
             value, unit = _number(f"{option} {name}={word}", word)
             found[name] = value * UNITS[unit]
     return found
-

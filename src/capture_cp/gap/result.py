@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats, Ints, confidence_level, failure_rate, known_name, whole_number
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.drift import drift, holm
 from capture_cp.conformal.hierarchical import (
@@ -22,10 +23,9 @@ from capture_cp.conformal.hierarchical import (
     trusted_steps,
 )
 from capture_cp.conformal.paired import Comparison, compare, verdicts
-from capture_cp.gap.measure import Errors
+from capture_cp.data.transitions import Runner
+from capture_cp.gap.measure import Errors, ErrorSettings, LogSettings, ModeSettings, parsed_tolerance, prepared
 
-#: Levels of the curve of the bound over alpha.
-ALPHAS = tuple(round(0.05 * i, 2) for i in range(1, 19))
 #: Probability that trust reaches too far, and that a comparison is wrong.
 DELTA = 0.05
 DRIFT_LEVEL = 0.05
@@ -211,8 +211,8 @@ class Gap:
         delta = DELTA / (len(part.errors) * len(part.modes) if self.stated.jointly else 1)
         found = []
         for name, errors in part.errors.items():
-            within = (errors[:, :, places] <= limits).all(axis=2)
-            predicted = ~np.isnan(errors[:, :, places]).any(axis=2)
+            within = np.asarray((errors[:, :, places] <= limits).all(axis=2))
+            predicted = np.asarray(~np.isnan(errors[:, :, places]).any(axis=2))
             if at == "start":
                 within = np.logical_and.accumulate(within, axis=1)
             for m, mode in enumerate(part.modes):
@@ -284,3 +284,73 @@ def _figures(one: Comparison) -> Row:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def measure_gap(
+    simulators: Any,
+    log: Any,
+    *,
+    steps: Sequence[int] = (1, 2, 5, 10, 20),
+    tolerance: Sequence[str] = (),
+    alpha: float = 0.1,
+    confidence: float | None = None,
+    jointly: bool = False,
+    resolution: float = 0.01,
+    run: Runner[Any] = map,
+    config: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Gap:
+    """How far simulators are from the robot of a log, by contact mode and number of steps, with a guarantee.
+
+    Args:
+        simulators: one or several: MJCF or URDF files, recordings (logs of another engine), callables, or (name, any of
+            these).
+        log: a log in any readable format.
+        steps: numbers of steps that tables show.
+        tolerance: such as ("10mm", "5deg"), or by quantity, "cube.surface=20mm"; asks for how many steps to trust.
+        alpha: allowed failure rate of each bound.
+        confidence: if set, bounds hold with this probability over the draw of the log.
+        jointly: whether all statements with confidence hold together.
+        resolution: relative difference of errors up to which a row is tied.
+        run: shares out the simulation, as `Runner`.
+        config: what the document keeps of the options.
+        settings: those of `LogSettings`, `ModeSettings` and `ErrorSettings`, by name.
+    """
+    failure_rate(alpha), confidence_level(confidence)
+    shown = tuple(sorted({whole_number("steps", step, 1) for step in steps}))
+    if not shown:
+        raise CaptureError("no numbers of steps are given; name some, such as 1 2 5 10 20.")
+    kinds = LogSettings, ModeSettings, ErrorSettings
+    known = {kind: [one.name for one in fields(kind) if one.name != "steps"] for kind in kinds}
+    for name in settings:
+        known_name("setting", name, [name for names in known.values() for name in names])
+    chosen = {kind: {name: settings[name] for name in names if name in settings} for kind, names in known.items()}
+    every = tuple(range(1, shown[-1] + 1)) if tolerance else shown  # trust is tested at every step
+    reading, modes = LogSettings(**chosen[LogSettings]), ModeSettings(**chosen[ModeSettings])
+    work = prepared(_named(simulators), log, reading, modes, ErrorSettings(every, **chosen[ErrorSettings]))
+    limits = parsed_tolerance(tolerance, work.quantities)
+    stated = Statement(shown, alpha, confidence, limits, jointly, resolution)
+    return Gap(tuple(work(run)), stated, {"log": str(log), **dict(config or {})})
+
+
+def _named(simulators: Any) -> list[tuple[str, Any]]:
+    """Simulators with their names, each once."""
+    given = simulators if isinstance(simulators, list | tuple) and not _pair(simulators) else [simulators]
+    if not given:
+        raise CaptureError("no simulator is given; name at least one: a model file, a recording or a callable.")
+    found: dict[str, Any] = {}
+    for one in given:
+        name, what = one if _pair(one) else (_called(one), one)
+        if name in found:
+            raise CaptureError(f"two simulators are called {name}; pass (name, simulator) with another name.")
+        found[name] = what
+    return list(found.items())
+
+
+def _pair(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) and not isinstance(one[1], str)
+
+
+def _called(one: Any) -> str:
+    name = Path(one).name if isinstance(one, str | Path) else getattr(one, "__name__", type(one).__name__)
+    return str(name)

@@ -12,6 +12,7 @@ from capture_cp.conformal.hierarchical import episode_quantiles
 from capture_cp.gap.errors import SURFACE
 from capture_cp.gap.measure import Errors
 from capture_cp.models.simulators import Start
+from capture_cp.report.solids import body_shapes
 from capture_cp.spaces.modes import body_name
 from capture_cp.spaces.rigid import frames
 
@@ -43,14 +44,14 @@ def page_of(gap: Gap) -> dict[str, Any]:
         "quantities": [{"name": one.name, "unit": one.unit} for one in part.quantities],
         "curves": [curve for one in part.errors for curve in _curves(gap, part, one)],
         "alphas": [curve for one in part.errors for curve in _alphas(part, one, step)],
-        "bodies": _bodies(part),
+        "bodies": [] if part.model is None else body_shapes(part.model),
         "ground": _ground(part.model),
         "cases": _cases(part, simulator, step, stated.alpha),
         "strip": _strip(part, simulator, step),
         "drift": [
-            f"{one['simulator']}, {one['mode']}: errors after {one['steps']} steps are {one['early']:.3g} (median) in the first "
-            f"half of the episodes and {one['late']:.3g} in the second (p = {one['p']:.2g}). The log is not one: what is said "
-            "below holds for episodes like a mixture of both."
+            f"{one['simulator']}, {one['mode']}: the median error after {one['steps']} steps is {one['early']:.3g} in the "
+            f"first half of the episodes and {one['late']:.3g} in the second (p = {one['p']:.2g}). The log is not one: what "
+            "is said below holds for episodes like a mixture of both."
             for one in gap.drifts
         ],
         "notes": list(part.log.notes),
@@ -137,24 +138,6 @@ def _alphas(part: Errors, name: str, step: int) -> list[dict[str, Any]]:
 # -- pictures -------------------------------------------------------------------------------------------------------------
 
 
-def _bodies(part: Errors) -> list[dict[str, Any]]:
-    """The bodies of the model with the shapes of their geoms."""
-    if part.model is None:
-        return []
-    from capture_cp.report.solids import body_shapes
-
-    shapes = {shape["body"]: shape for shape in body_shapes(part.model)}
-    names = [body_name(part.model, body) for body in range(part.model.nbody)]
-    return [
-        {
-            "name": names[body],
-            "parent": names[int(part.model.body_parentid[body])] if part.model.body_parentid[body] else None,
-            **{key: np.round(shapes[body][key], 6).tolist() if body in shapes else [] for key in ("vertices", "faces", "edges")},
-        }
-        for body in range(1, part.model.nbody)
-    ]
-
-
 def _ground(model: Any) -> float | None:
     """The height of a horizontal plane that is fixed to the world."""
     if model is None:
@@ -223,7 +206,8 @@ def _pictured(part: Errors, name: str, chosen: int, step: int) -> dict[str, Any]
 def _predicted(part: Errors, name: str, row: int, steps: tuple[int, ...]) -> Floats:
     """Configurations (S, nq) predicted from one row."""
     simulator = next(one for one in part.simulators if one.name == name)
-    return simulator.predict(Start.of(part.log, np.array([row]), steps), np.random.default_rng(0))[0]
+    start = Start.of(part.log, np.array([row]), steps)
+    return np.asarray(simulator.predict(start, np.random.default_rng(0))[0])
 
 
 def _strip(part: Errors, name: str, step: int) -> dict[str, Any] | None:

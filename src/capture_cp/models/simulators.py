@@ -1,4 +1,4 @@
-"""What predicts a robot's next states from logged ones: a model file, a program, a recording, or a rule that costs nothing."""
+"""What predicts a robot's next states from logged ones: model files, programs, recordings, and rules that cost nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from capture_cp.models.mujoco_rollouts import randomised, rolled_out
 from capture_cp.spaces.mujoco_model import mujoco_module, read_model
 
 JOINT_TRANSMISSION, AFFINE = 0, 1  # of MuJoCo: an actuator on a joint, a force affine in its position
-#: Start noise by what it concerns: the kinds of joints, and the numbers of qvel (or of a change of qpos) that it is added to.
+#: Start noise by what it concerns: kinds of joints, whether of their rates, and which of their numbers.
 NOISES: Mapping[str, tuple[tuple[str, ...], bool, slice]] = {
     "position": (("free",), False, slice(0, 3)),
     "rotation": (("free", "ball"), False, slice(-3, None)),
@@ -27,6 +27,11 @@ NOISES: Mapping[str, tuple[tuple[str, ...], bool, slice]] = {
     "slide": (("slide",), False, slice(0, 1)),
     "slide_rate": (("slide",), True, slice(0, 1)),
 }
+#: What a program is called with, in its two forms.
+PROGRAM = (
+    "a callable model(qpos, qvel, ctrl, steps, seconds) -> (n, steps, nq) with an attribute velocities = True, or, for one "
+    "step, model(X, n_particles, rng) -> (n, n_particles, nq)"
+)
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ class Recording(Simulator):
         missing = sorted(set(np.array(log.names)[np.unique(log.episode)]) - set(recorded.names))
         if missing:
             raise CaptureError(
-                f"recording {name} lacks {len(missing)} episodes of the log, such as {missing[0]!r}; it needs the same names."
+                f"recording {name} lacks {len(missing)} episodes of the log, such as {missing[0]!r}; it needs those names."
             )
         if abs(recorded.period / log.period - 1) > 0.01:
             raise CaptureError(
@@ -262,13 +267,12 @@ def _servos(model: Any, log: StateLog) -> list[tuple[int, int]]:
 
 def program(name: str, call: Any) -> Program:
     """The user's own simulator as a `Program`, known to take our arguments."""
-    form = (5, "model(qpos, qvel, ctrl, steps, seconds)") if getattr(call, "velocities", False) else (3, "model(X, n_particles, rng)")
     if not callable(call):
-        raise CaptureError(f"simulator {name} is a {type(call).__name__}; expected a callable {form[1]}.")
+        raise CaptureError(f"simulator {name} is a {type(call).__name__}; expected {PROGRAM}.")
     try:
-        inspect.signature(call).bind(*[None] * form[0])
+        inspect.signature(call).bind(*[None] * (5 if getattr(call, "velocities", False) else 3))
     except TypeError as error:
-        raise CaptureError(f"simulator {name} needs other arguments ({error}); expected {form[1]}.") from None
+        raise CaptureError(f"simulator {name} needs other arguments ({error}); expected {PROGRAM}.") from None
     except ValueError:
         pass  # a compiled callable without a signature
     return Program(name, "program", call)

@@ -97,7 +97,7 @@ def _round(kind: str, radius: float, half: float, around: int, rows: int) -> Tri
     return corners, faces[[len(set(face)) == 3 for face in faces.tolist()]]
 
 
-def _normals(corners: Floats) -> Floats:
+def normals(corners: Floats) -> Floats:
     """Unit normals (f, 3) of triangles (f, 3, 3); zero where a triangle has no area."""
     across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     length = np.linalg.norm(across, axis=1, keepdims=True)
@@ -129,8 +129,8 @@ def sharp_edges(corners: Floats, faces: Ints, fold: float = FLAT) -> Ints:
     """Pairs (e, 2) of corners between faces (f, 3) whose directions differ by at least an angle, or of one face only."""
     pairs = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
     pairs, which, count = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-    normals = np.repeat(_normals(corners[faces]), 3, axis=0)
-    mean = np.stack([np.bincount(which.ravel(), normals[:, axis]) for axis in range(3)], axis=1) / count[:, None]
+    across = np.repeat(normals(corners[faces]), 3, axis=0)
+    mean = np.stack([np.bincount(which.ravel(), across[:, axis]) for axis in range(3)], axis=1) / count[:, None]
     sharp = (count == 1) | (np.linalg.norm(mean, axis=1) < np.cos(fold / 2))
     return np.asarray(pairs[sharp])
 
@@ -160,7 +160,7 @@ def _solids(model: Any, body: int) -> list[Triangles]:
     reach = model.geom_rbound[geoms]
     found = []
     for geom in geoms[reach >= TINY * reach.max(initial=0.0)]:
-        turn = _rotation(model.geom_quat[geom])
+        turn = rotation(model.geom_quat[geom])
         solid = geom_body(model, int(geom), model.geom_pos[geom].copy(), turn)
         if solid is not None:
             found.append(_simplified(*triangles(solid, COARSE)))
@@ -197,7 +197,7 @@ def _simplified(corners: Floats, faces: Ints) -> Triangles:
     return corners, faces
 
 
-def _rotation(quaternion: Floats) -> Floats:
+def rotation(quaternion: Floats) -> Floats:
     """The rotation (3, 3) of a unit quaternion w x y z."""
     w, x, y, z = quaternion
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
@@ -242,11 +242,11 @@ def rendered(
 
     def paint(corners: Floats, colours: Floats, opacity: float) -> None:
         """Paint triangles (f, 3, 3), those that face the viewer, in the colours (f, 3) of their bodies."""
-        normals = _normals(corners)
-        seen = normals @ view.towards > 0
+        directions = normals(corners)
+        seen = directions @ view.towards > 0
         across = (view.flat(corners[seen]) - low) / pitch
         at = np.stack([rows - across[..., 1], across[..., 0], corners[seen] @ view.towards], axis=-1)
-        light = SHADE + (1 - SHADE) * np.maximum(normals[seen] @ LIGHT, 0.0)
+        light = SHADE + (1 - SHADE) * np.maximum(directions[seen] @ LIGHT, 0.0)
         paint_triangles(picture, nearest, at, light[:, None] * colours[seen], opacity)
 
     ordered = _back_to_front(bodies, view)

@@ -37,7 +37,9 @@ class ContactModes:
         self.by = by or ("count" if len(self.pairs) == 1 else "bodies")
         self.names: tuple[str, ...] = COUNTED if self.by == "count" and self.pairs else ("free",)
         mujoco = mujoco_module()
-        self.model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+        flags = mujoco.mjtDisableBit
+        self.model.opt.disableflags &= ~int(flags.mjDSBL_CONTACT)
+        self.model.opt.disableflags |= int(flags.mjDSBL_MIDPHASE)  # its boxes know the original margins
         self.model.geom_margin[:] = self.model.pair_margin[:] = self.touch  # contacts are reported from this gap on
 
     def index(self, qpos: Floats) -> Ints:
@@ -77,7 +79,8 @@ class ContactModes:
         if self.by == "count":
             return COUNTED[min(int(near.sum()), len(COUNTED) - 1)]
         roots = self.model.body_weldid[self.model.geom_bodyid[data.contact.geom[near]]]
-        return " + ".join(self._pair(one, other) for one, other in sorted({tuple(sorted(pair)) for pair in roots.tolist()}))
+        pairs = sorted({tuple(sorted(pair)) for pair in roots.tolist()})
+        return " + ".join(self._pair(one, other) for one, other in pairs) or COUNTED[0]
 
     def _pair(self, one: int, other: int) -> str:
         """The name of two touching bodies; of one alone where the other is the ground or fixed to it."""

@@ -61,7 +61,14 @@ def read_model(source: Any) -> Any:
 
 def named(model: Any, kind: str) -> list[str]:
     """Names of a model's geoms, bodies, joints or actuators (`kind`, in the singular), without unnamed ones."""
-    count = {"geom": model.ngeom, "body": model.nbody, "joint": model.njnt, "actuator": model.nu, "keyframe": model.nkey, "site": model.nsite}
+    count = {
+        "geom": model.ngeom,
+        "body": model.nbody,
+        "joint": model.njnt,
+        "actuator": model.nu,
+        "keyframe": model.nkey,
+        "site": model.nsite,
+    }
     look_up = {"joint": model.jnt, "keyframe": model.key}.get(kind) or getattr(model, kind)
     return [name for i in range(count[kind]) if (name := look_up(i).name)]
 
