@@ -2,7 +2,7 @@
 
 For every map and seed, the row `capture-on-policy` practises and is then measured in fresh runs, compared with the regions
 of the paper's grid in the same runs. `--save FOLDER` saves the calibrations of seed 0, which the package ships in
-src/capture_lab/tasks/marble/practice; with `--device cpu --episodes 1` that takes a quarter of an hour.
+src/capture_lab/tasks/marble/practice; `--device cpu --episodes 1` does that without a GPU.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from capture_cp.planning.episode import with_regions
 from capture_lab.studies.planning_rows import planning_row, summary
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.practice import on_episodes
-from capture_lab.tasks.rows import fit_row
+from capture_lab.tasks.rows import fit_row, on_episodes
 
 ALPHA = 0.1
 
