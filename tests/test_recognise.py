@@ -284,6 +284,9 @@ def test_a_mapping_is_written_and_read(read, body):
         with pytest.raises(CaptureError, match=sentence):
             StateColumns.from_toml(text, found, joints, acts, "mine")
     more = {"hinge.velocity": "other", "cube.velocity": "px, py,pz", "motor.command": "hinge"}
+    assert match(found, joints, acts, overrides={"hinge": "other"}).qpos[-1] == "other"
+    with pytest.raises(CaptureError, match="unknown pose 'hinge,other'"):
+        match(found, joints, acts, overrides={"cube": "hinge,other"})
     told = match(found, joints, acts, overrides=more)
     assert told.qvel == ("px", "py", "pz", "", "", "", "other")
     assert told.ctrl == ("hinge",)
