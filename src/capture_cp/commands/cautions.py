@@ -11,7 +11,6 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureWarning, Floats
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.options import axes_before
-from capture_cp.conformal.quantile import size_needed
 from capture_cp.data.roles import wraps
 from capture_cp.data.transitions import Transitions
 
@@ -40,7 +39,7 @@ def print_cautions(console: Console, cautions: Sequence[str]) -> None:
 def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:
     """Groups that are too small for a finite threshold, and what helps: it differs between leaves and whole strata."""
     rest = getattr(cap.strata, "rest", None)  # a stratum for what nobody expects may well be empty
-    sizes, names = cap.calibration_.sizes, cap.strata.names
+    sizes, names = cap.calibration_.counted(confidence), cap.strata.names
     infinite = np.flatnonzero(np.isinf(cap.calibration_.at(alpha, confidence))).tolist()
     words = {j: cap.describe_group(j, inputs) for j in infinite}
     small = [j for j in infinite if rest is None or (words[j], sizes[j]) != (names[rest], 0)]
@@ -55,10 +54,8 @@ def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs:
         if cap.farthest is None
         else f"Only --farthest {cap.farthest:g} limits a region there"
     )
-    return [
-        f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. {so}; {help}, or "
-        "raise --alpha."
-    ]
+    needed = cap.calibration_.needed(alpha, confidence)
+    return [f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {needed} are needed. {so}; {help}, or raise --alpha."]
 
 
 def merge_cautions(cap: Capture) -> list[str]:

@@ -50,7 +50,7 @@ def write_page(path: Pathlike, document: Row) -> None:
         looks=looks,
         tables=_tables(rows, page, looks),
         trust=_trust(document["trust"], page),
-        pairs=_pairs(document["comparisons"], looks),
+        pairs=_pairs(document["comparisons"]),
         charts=_charts(page, looks, alpha),
         modes=_cases(page, looks, f"{100 * (1 - alpha):g} %"),
         strip=_strip(page, looks),
@@ -104,9 +104,9 @@ def number(value: float) -> str:
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value) * 1.0005)))}f}"
 
 
-def amount(value: float, unit: str) -> str:
-    """A number with its unit."""
-    return number(value) + ("°" if unit == "deg" else f" {unit}")
+def amount(value: float, unit: str, digits: str = "") -> str:
+    """A number with its unit, in three digits by default."""
+    return (digits or number(value)) + ("°" if unit == "deg" else f" {unit}")
 
 
 def span(seconds: float) -> str:
@@ -173,7 +173,7 @@ def _tables(rows: Sequence[Row], page: Row, looks: Mapping[str, str]) -> list[di
             groups = [
                 _group(name, inner, shown, list(steps), page, looks) for name in _distinct(row[inner] for row in shown)
             ]
-            named = _axis_title({"name": title, "unit": units.pop()}) if units else title
+            named = _axis_title({"name": title, "unit": units.pop()}) if units else f"One contact mode: {title}"
             tables.append({"title": named, "inner": inner, "steps": steps, "groups": groups})
         sections.append({"title": TITLES.get(kind, kind), "tables": tables})
     return sections
@@ -220,69 +220,76 @@ def _trust(rows: Sequence[Row], page: Row) -> list[dict[str, Any]]:
     return tables
 
 
-def _pairs(rows: Sequence[Row], looks: Mapping[str, str]) -> list[dict[str, Any]]:
+def _pairs(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Tables of comparisons: one per pair and quantity, a line per mode, a column per number of steps."""
     tables = []
-    for one, other, quantity in _distinct((row["simulator"], row["against"], row["quantity"]) for row in rows):
-        part = [row for row in rows if (row["simulator"], row["against"], row["quantity"]) == (one, other, quantity)]
+    for key in _distinct((row["simulator"], row["against"], row["quantity"]) for row in rows):
+        part = [row for row in rows if (row["simulator"], row["against"], row["quantity"]) == key]
         steps, modes = (_distinct(row[key] for row in part) for key in ("steps", "mode"))
-        cells = {(row["mode"], row["steps"]): {**row, **_verdict(row), "says": sentence(row)} for row in part}
+        cells = {(row["mode"], row["steps"]): {**row, "says": sentence(row), **_verdict(row)} for row in part}
         lines = {mode: [cells.get((mode, step)) for step in steps] for mode in modes}
-        says = _summary(lines, len(steps))
-        tables.append(
-            {"one": one, "other": other, "quantity": _name(quantity), "steps": steps, "lines": lines, "says": says}
-        )
+        says = _summary(lines)
+        tables.append({"pair": key[:2], "quantity": _name(key[2]), "steps": steps, "lines": lines, "says": says})
     return tables
 
 
 def _verdict(row: Row) -> dict[str, str]:
-    short, full, look = VERDICTS.get(row["verdict"], (row["verdict"], row["verdict"], "open"))
+    short, full, look = VERDICTS[row["verdict"]]
     return {"short": short, "full": full.format(episodes=row["closer"] + row["tied"] + row["farther"]), "look": look}
 
 
-def _summary(lines: Mapping[str, Sequence[Row | None]], steps: int) -> list[tuple[str, str, str]]:
-    """Verdict, its look, and the modes and numbers of steps in which it holds."""
-    where: dict[tuple[str, str], list[str]] = {}
-    for mode, cells in lines.items():
-        for short, look in _distinct((cell["short"], cell["look"]) for cell in cells if cell):
+def _summary(lines: Mapping[str, Sequence[Row | None]]) -> list[tuple[str, str, str]]:
+    """Each verdict, its look, and the modes and numbers of steps with it."""
+    found = []
+    for short, _, look in VERDICTS.values():
+        where = []
+        for mode, cells in lines.items():
             held = [str(cell["steps"]) for cell in cells if cell and cell["short"] == short]
-            where.setdefault((short, look), []).append(
-                f"{mode} ({'all' if len(held) == steps else 'steps ' + ', '.join(held)})"
-            )
-    ordered = sorted(where.items(), key=lambda item: [verdict[0] for verdict in VERDICTS.values()].index(item[0][0]))
-    return [(short, look, "; ".join(held)) for (short, look), held in ordered]
+            if held:
+                steps = "all" if len(held) == len(cells) else f"step{'s' * (len(held) > 1)} {', '.join(held)}"
+                where.append(f"{mode} ({steps})")
+        found.append((short, look, "; ".join(where)))
+    return [one for one in found if one[2]]
 
 
 # -- figures --------------------------------------------------------------------------------------------------------------
 
 
 def _charts(page: Row, looks: Mapping[str, str], alpha: float) -> list[dict[str, Any]]:
-    """Charts of each quantity, by mode: error against steps, and bound against alpha."""
-    found = []
-    for quantity in page["quantities"]:
-        name, sets = quantity["name"], []
-        level = (page["tolerance"] or {}).get(name)
-        tolerance = (
-            None if level is None else (level, f"tolerance {level:g} {UNITS.get(quantity['unit'], quantity['unit'])}")
+    """Sections of charts, error against steps and bound against alpha: one per quantity, or all together for one mode."""
+    keys = ("curves", "alphas")
+    sections: list[dict[str, Any]] = []
+    for one in page["quantities"]:
+        sections.append(
+            {"title": _name(one["name"]), **dict(zip(keys, (_by_mode(one, key, page, looks, alpha) for key in keys)))}
         )
-        for key, x, title in (
-            ("curves", "steps", "steps ahead"),
-            ("alphas", "alpha", "share of rows beyond the bound, alpha"),
-        ):
-            rows = [one for one in page[key] if one["quantity"] == name]
-            values = [value for one in rows for part in ("bound", "median") for value in one.get(part, ())]
-            up, across = svg.axes(values, [value for one in rows for value in one[x]], log_across=key == "alphas")
-            charts = []
-            for mode in _distinct(one["mode"] for one in rows):
-                here = [one for one in rows if one["mode"] == mode]
-                curves = [_curve(one, x, looks) for one in here]
-                said = f"Bound of the {_name(name)} against {title} in mode {mode}, for {', '.join(c.name for c in curves)}."
-                at = (alpha, f"{100 * alpha:g} %") if key == "alphas" else None
-                drawn = svg.chart(curves, up, across, (title, _axis_title(quantity)), said, tolerance, at, key == "alphas")
-                charts.append({"mode": mode, "steps": here[0]["steps"], "svg": drawn})
-            sets.append(charts)
-        found.append({"title": _name(name), "steps": sets[0], "alphas": sets[1]})
-    return found
+    if len(page["modes"]) > 1:
+        return sections
+    together = {key: [{**chart, "title": one["title"]} for one in sections for chart in one[key]] for key in keys}
+    return [{"title": "all quantities", **together}]
+
+
+def _by_mode(quantity: Row, key: str, page: Row, looks: Mapping[str, str], alpha: float) -> list[dict[str, Any]]:
+    """Charts of one quantity for every mode, with the same axes: "curves" against steps, or "alphas" against alpha."""
+    x, title, log = (
+        ("steps", "steps ahead", False) if key == "curves" else ("alpha", "share of rows beyond the bound, alpha", True)
+    )
+    rows = [one for one in page[key] if one["quantity"] == quantity["name"]]
+    values = [value for one in rows for part in ("bound", "median") for value in one.get(part, ())]
+    up, across = svg.axes(values, [value for one in rows for value in one[x]], log)
+    level = (page["tolerance"] or {}).get(quantity["name"])
+    tolerance = None if level is None else (level, f"tolerance {amount(level, quantity['unit'], f'{level:g}')}")
+    at = (alpha, f"{100 * alpha:g} %") if log else None
+    charts = []
+    for mode in _distinct(one["mode"] for one in rows):
+        here = [one for one in rows if one["mode"] == mode]
+        curves = [_curve(one, x, looks) for one in here]
+        said = (
+            f"Bound of {_axis_title(quantity)}, against {title} in mode {mode}: {', '.join(curve.name for curve in curves)}."
+        )
+        drawn = svg.chart(curves, up, across, (title, _axis_title(quantity)), said, tolerance, at, log)
+        charts.append({"title": mode, "steps": here[0]["steps"], "svg": drawn})
+    return charts
 
 
 def _curve(one: Row, x: str, looks: Mapping[str, str]) -> svg.Curve:
@@ -296,7 +303,7 @@ def _cases(page: Row, looks: Mapping[str, str], share: str) -> list[dict[str, An
     units = {one["name"]: one["unit"] for one in page["quantities"]}
     found: dict[str, dict[str, Any]] = {}
     for i, case in enumerate(page["cases"]):
-        error = "diverged" if case["error"] is None else amount(case["error"], units[case["quantity"]])
+        error = "diverged" if case["error"] is None else amount(case["error"], units.get(case["quantity"], "deg"))
         which = CASES.get(case["which"], case["which"]).format(share=share)
         where = f"episode {case['episode']}, row {case['row']}, {case['steps']} step{'s' * (case['steps'] != 1)} ahead"
         said = f"{case['simulator']} in mode {case['mode']}, {which}: measured and predicted bodies, {error} apart; {where}."

@@ -19,8 +19,8 @@ from capture_cp.base.checks import Floats
 Known = Sequence[float | None]  # None where nothing is known
 
 #: Size of a chart in its own units, its margins left, right, top and bottom, and the least distance between two labels.
-WIDTH, HEIGHT = 430, 250
-LEFT, RIGHT, TOP, BOTTOM = 40, 122, 26, 38
+WIDTH, HEIGHT = 456, 250
+LEFT, RIGHT, TOP, BOTTOM = 40, 148, 26, 38
 APART = 13.5
 
 
@@ -147,7 +147,7 @@ def _names(curves: Sequence[Curve], across: Axis, up: Axis) -> list[str]:
         places[i] = min(places[i], up.start if i + 1 == len(places) else places[i + 1] - APART)
     found = []
     for (y, x, curve), place in zip(ends, places):
-        shown = curve.name if len(curve.name) <= 19 else curve.name[:18] + "…"
+        shown = curve.name if len(curve.name) <= 23 else curve.name[:22] + "…"
         found.append(f'<path class="lead {curve.look}" d="M{x + 2:.1f} {y:.1f}L{across.end + 9:.1f} {place:.1f}"/>')
         found.append(text(across.end + 12, place + 4, shown, f"name {curve.look}"))
     return found

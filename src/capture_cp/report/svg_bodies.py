@@ -18,7 +18,7 @@ Pose = Sequence[float]  # position in m and quaternion w x y z
 PICTURE, SQUARE, LENS = (360, 240), 186, 108
 MOST, LEAST = 20.0, 1.7
 #: Shades of a face, and height and angles (degrees) from which bodies are seen.
-SHADES, HEIGHT_OF_VIEW, TURNS = 4, 20.0, range(0, 360, 30)
+SHADES, HEIGHT_OF_VIEW, TURNS = 4, 20.0, range(15, 360, 30)
 
 
 class Placed(NamedTuple):
@@ -124,7 +124,9 @@ def scene(
 
 def _lens(measured: Placed, predicted: Placed, frame: Frame, name: str) -> str:
     """The place where two predictions differ most, magnified; nothing where that is seen without."""
-    one, two = frame.flat(measured.points), frame.flat(predicted.points)
+    near = np.unique(measured.faces[_front(measured, frame)])  # a lens on the far side would show a face
+    seen = np.concatenate([near, np.arange(len(measured.corners), len(measured.points))])
+    one, two = frame.flat(measured.points[seen]), frame.flat(predicted.points[seen])
     apart = np.linalg.norm(two - one, axis=1)
     if not len(apart) or LENS / max(2.6 * float(apart.max()), 1e-9) < LEAST:
         return ""
@@ -142,18 +144,17 @@ def _lens(measured: Placed, predicted: Placed, frame: Frame, name: str) -> str:
 
 
 def _ground(bodies: Placed, frame: Frame, ground: float) -> list[str]:
-    """A tile of the ground with the shadow of the bodies; how high they are where it is not in the picture."""
-    points = bodies.points
-    size, above = 2 * frame.half, float(points[:, 2].min()) - ground
-    if above > 0.5 * size:
-        return [text(10, PICTURE[1] - 6, f"{1000 * above:.0f} mm above the ground", "tick")]
-    middle, half = points[:, :2].mean(axis=0), 0.85 * size
-    lines = np.linspace(-half, half, 9)
-    ends = np.array([[(x, -half), (x, half)] for x in lines])
-    grid = np.concatenate([ends, ends[..., ::-1]]) + middle
-    tile = np.array([(-half, -half), (half, -half), (half, half), (-half, half)]) + middle
-    flat = [frame.flat(np.concatenate([at, np.full((*at.shape[:-1], 1), ground)], axis=-1)) for at in (tile[None], grid)]
-    found = [f'<path class="ground" d="{path(flat[0], closed=True)}"/><path class="tile" d="{path(flat[1])}"/>']
+    """The ground with the shadow of the bodies; how high they are where it is not in the picture."""
+    points, (width, height) = bodies.points, PICTURE
+    above = float(points[:, 2].min()) - ground
+    if above > frame.half:
+        return [text(10, height - 6, f"{1000 * above:.0f} mm above the ground", "tick")]
+    far = 10 * frame.half  # beyond the picture from any side
+    lines = np.arange(-far, far, frame.half / 2)
+    grid = np.array([[(x, -far), (x, far)] for x in lines])
+    grid = np.concatenate([grid, grid[..., ::-1]]) + points[:, :2].mean(axis=0)
+    flat = frame.flat(np.concatenate([grid, np.full((*grid.shape[:-1], 1), ground)], axis=-1))
+    found = [f'<rect class="ground" width="{width}" height="{height}"/><path class="tile" d="{path(flat)}"/>']
     for first, after in zip(bodies.firsts, bodies.firsts[1:]):
         below = bodies.corners[first:after] * [1.0, 1.0, 0.0] + [0.0, 0.0, ground]
         found.append(f'<path class="shadow" d="{path(_hull(frame.flat(below))[None], closed=True)}"/>')
