@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -259,6 +260,13 @@ def test_names_say_what_they_hold():
     assert {name: meaning(name) for name in said} == said
 
 
+def test_many_columns_and_long_names_do_not_hang(tmp_path):
+    """Minutes where the time grows as the square of either."""
+    names = [*(f"{kind}_{i}" for kind in "abvdqw" for i in range(1200)), *(f"{x * 20_000}" for x in ("_", "q_", "x."))]
+    parquet.write_table(pyarrow.table({name: np.arange(8.0) % 3 for name in names}), tmp_path / "log.parquet")
+    assert recognise(open_log(tmp_path / "log.parquet")).poses == []
+
+
 # -- TOML, and flags in place of what is recognised -------------------------------------------------------------------------
 
 
@@ -269,7 +277,9 @@ def test_a_mapping_is_written_and_read(read, body):
     found = read(**body.clock, **columns, other=body.v[:, 2])
     joints, acts = [*FREE, Joint("hinge", "hinge")], [("motor", "hinge")]
     states = match(found, joints, acts)
-    assert StateColumns.from_toml(states.toml(), found, joints, acts) == states
+    again = StateColumns.from_toml(states.toml(), found, joints, acts)
+    assert replace(again, why=states.why) == states
+    assert {again.why[name] for name in states.qpos} == {"named by you"}
     edited = states.toml().replace('"hinge.position" = "hinge"', '"hinge.position" = "other"').replace('"toss"', '""')
     again = StateColumns.from_toml(edited, found, joints, acts)
     assert (again.qpos[-1], again.episode) == ("other", None)

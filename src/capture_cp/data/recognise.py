@@ -133,6 +133,7 @@ class _Match:
             for what, names in given.items()
         }
         self.order = known_name("order --quaternion", order, ("wxyz", "xyzw")) if order else "wxyz"
+        self.why = dict(found.why)
 
     def run(self, actuators: Sequence[tuple[str, str]], names: Sequence[str]) -> StateColumns:
         found, called = self.found, self._called(names)
@@ -156,7 +157,7 @@ class _Match:
         ctrl = [self._given(f"{act}.command", 1, [one])[0] for act, one in zip(acts, ctrl)]
         episode, time = (self._given(what, 1, [getattr(found, what) or ""])[0] or None for what in ("episode", "time"))
         qpos, qvel = map(tuple, state)
-        return StateColumns(tuple(self.joints), qpos, qvel, acts, tuple(ctrl), episode, time, found.why, tuple(world))
+        return StateColumns(tuple(self.joints), qpos, qvel, acts, tuple(ctrl), episode, time, self.why, tuple(world))
 
     def _called(self, names: Sequence[str]) -> dict[str, str]:
         """The log's name of each of the model's joints that --joints names."""
@@ -189,7 +190,10 @@ class _Match:
         position = self.found.joints["position"].get(name, name if name in self.found.numbers else "")
         if not position and not told:
             raise self._missing(joint)
-        return {"position": [position], "velocity": [self.found.joints["velocity"].get(name, "")]}
+        columns = [position, self.found.joints["velocity"].get(name, "")]
+        if joint.name in called:
+            self.why |= dict.fromkeys(columns, "by the order of --joints")
+        return {"position": columns[:1], "velocity": columns[1:]}
 
     def _pose(self, joint: Joint) -> Pose:
         """The pose of a joint: the one of its name, or the only one that is left."""
@@ -236,6 +240,7 @@ class _Match:
             known_name(f"column in {self.found.path}", name, [*self.found.numbers, *text])
         if len(names) not in (0, width):
             raise CaptureError(f"{what} has {len(names)} columns, {', '.join(names)}; expected {width}.")
+        self.why |= dict.fromkeys(names, "named by you")
         return names or [""] * width
 
     def _missing(self, joint: Joint) -> CaptureError:

@@ -16,6 +16,7 @@ from capture_cp.spaces.rigid import conjugate, multiplied, to_vector
 
 #: Rows that are looked at, pieces that they are read in at most, and numbers per row.
 FIRST_ROWS, MOST_PIECES, MOST_READ = 20_000, 64, 400
+LONGEST_NAME = 200  # of a column; the search for words in a name takes the square of its length
 #: A quaternion's length may differ by this much from 1, through rounding in a text file.
 UNIT = 0.02
 #: A step that is this near to a full turn (rad) passes the seam of an angle.
@@ -106,8 +107,9 @@ class Recognised:
 
     @property
     def numbers(self) -> list[str]:
-        """Names of all numbers of a row."""
-        return [name for column in self.columns if column.kind == "number" for name in column.entries]
+        """Names of the numbers of a row."""
+        able = [column for column in self.columns if column.kind == "number" and len(column.name) <= LONGEST_NAME]
+        return [name for column in able for name in column.entries]
 
     @property
     def left(self) -> list[str]:
@@ -182,8 +184,9 @@ class _Search:
         n = len(next(iter(found.rows.values()), ()))
         self.inside = np.ones(max(n - 1, 0), dtype=bool) if rows is None else rows[1:] == rows[:-1]
         self._time()
+        left = set(found.left)
         for name in found.left:
-            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in found.left), None)
+            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in left), None)
             if partner is not None:
                 found.after[name] = partner
                 found.take([partner], "next configuration")
@@ -307,12 +310,14 @@ class _Search:
         found = self.found
         hosts = {len(names): base for base, names in found.vectors.items() if meaning(base)[0] == "position"}
         for base, names in found.vectors.items():
+            kind, host = meaning(base)[0], hosts.get(len(names), base)
             for i, name in enumerate(names):
-                self._joint(meaning(base)[0], f"{hosts.get(len(names), base)}_{i}", name)
+                self._joint(kind, f"{host}_{i}", name)
         for name in found.left:
             self._joint(*meaning(name), name)
+        known = {*found.left, *found.joints["position"]}
         for name in found.left:  # rates that are called after their joint: vhinge, dhinge
-            if name[:1] in "vd" and name[1:] in {*found.left, *found.joints["position"]}:
+            if name[:1] in "vd" and name[1:] in known:
                 self._joint("velocity", name[1:], name)
         for name in found.left:
             plain = next((kind for kind, pattern in PLAIN.items() if pattern.fullmatch(name.lower())), "")
