@@ -39,6 +39,7 @@ WORDS = {
 }
 _ANY = "|".join(WORDS.values())
 EDGE = re.compile(rf"(?P<first>{_ANY})[._/]+(?P<rest>.+)|(?P<stem>.+?)[._/]+(?P<last>{_ANY})", re.IGNORECASE)
+TOPIC = re.compile(r"cmd|command|action|control|target|desired|setpoint")
 #: Plain names of commands and positions.
 PLAIN = {
     "command": re.compile(r"(.*[^a-z])?(act|u|left|right)([^a-z].*)?|v|w|omega|speed|steering"),
@@ -260,7 +261,7 @@ class _Search:
             (kind, body), names = _vector(stem), [f"{stem}{letter}" for letter in "wxyz"]
             if left >= set(names) and (kind == "quaternion" or self._unit(names)):
                 fours.append((body, names, (), True))
-            elif left >= set(names[1:]):
+            elif left >= set(names[1:]) and self._meaning(names[1])[0] != "command":
                 triples[kind, body] = names[1:]
         return triples, fours
 
@@ -308,13 +309,14 @@ class _Search:
     def _joints(self) -> None:
         """Columns by what their names say of a joint; entries of lists of one length belong together."""
         found = self.found
-        hosts = {len(names): base for base, names in found.vectors.items() if meaning(base)[0] == "position"}
+        kinds = {base: self._meaning(base)[0] for base in found.vectors}
+        hosts = {len(found.vectors[base]): base for base, kind in kinds.items() if kind == "position"}
         for base, names in found.vectors.items():
-            kind, host = meaning(base)[0], hosts.get(len(names), base)
+            kind, host = kinds[base], hosts.get(len(names), base)
             for i, name in enumerate(names):
                 self._joint(kind, f"{host}_{i}", name)
         for name in found.left:
-            self._joint(*meaning(name), name)
+            self._joint(*self._meaning(name), name)
         known = {*found.left, *found.joints["position"]}
         for name in found.left:  # rates that are called after their joint: vhinge, dhinge
             if name[:1] in "vd" and name[1:] in known:
@@ -323,6 +325,12 @@ class _Search:
             plain = next((kind for kind, pattern in PLAIN.items() if pattern.fullmatch(name.lower())), "")
             partner = any(name in found.joints[kind] for kind in ("velocity", "command", "torque"))
             self._joint("position" if partner else plain, name, name)
+
+    def _meaning(self, name: str) -> tuple[str, str]:
+        """The meaning of a name; of the fields of a topic, `/arm/cmd_vel.linear.x`, by that of the topic."""
+        kind, thing = meaning(name)
+        topic, field, _ = name.partition(".")
+        return "command" if not self.found.rows and field and TOPIC.search(topic.lower()) else kind, thing
 
     def _joint(self, kind: str, joint: str, name: str) -> None:
         if kind and name not in self.found.roles and joint not in self.found.joints[kind]:
