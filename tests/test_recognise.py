@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +209,24 @@ def test_lists_of_parquet_are_read_by_their_width(tmp_path, body):
     alone = match(found, None)
     assert [joint.kind for joint in alone.joints] == ["hinge"] * 3
     assert alone.ctrl == ("action_0", "action_1", "action_2")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_names_in_a_lerobot_data_set_are_those_of_the_joints(tmp_path, body, nested):
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "data").mkdir()
+    names = ["a.pos", "b.pos", "c.pos"]
+    feature = {"dtype": "float32", "shape": [3], "names": {"motors": names} if nested else names}
+    features = {"observation.state": feature, "action": feature, "timestamp": {"shape": [1], "names": None}}
+    (tmp_path / "meta" / "info.json").write_text(json.dumps({"codebase_version": "v3.0", "features": features}))
+    lists = {"observation.state": list(body.v), "action": list(body.w)}
+    parquet.write_table(pyarrow.table({"episode_index": body.run, **lists}), tmp_path / "data" / "file-000.parquet")
+    states = match(recognise(open_log(tmp_path)), HINGES[::-1], [(name, name) for name in "cba"])
+    assert states.qpos == tuple(f"observation.state_{i}" for i in (2, 1, 0))
+    assert states.ctrl == tuple(f"action_{i}" for i in (2, 1, 0))
+    for broken in ("{", "[]", json.dumps({"features": {"observation.state": {"names": 3}, "action": []}}), "{}"):
+        (tmp_path / "meta" / "info.json").write_text(broken)
+        assert list(recognise(open_log(tmp_path)).joints["position"]) == [f"observation.state_{i}" for i in range(3)]
 
 
 # -- episodes, times and angles -------------------------------------------------------------------------------------------

@@ -102,6 +102,8 @@ class Inspect:
             console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
         if choice.moves:
             console.print("The second compares a simulator with this log; MODEL.xml is its MuJoCo file.", highlight=False)
+        if choice.pose:
+            console.print("The configuration is a pose: calibrate it with --metric se3 --length RADIUS, the body's radius.")
         if self.toml is None:
             return
         place = os.path.relpath(self.data, self.toml.parent)
@@ -131,7 +133,12 @@ def _range(parts: list[np.ndarray]) -> str:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Columns of each part; `next` or `following` is empty. `moves`: whether a simulator can be compared with the log."""
+    """Columns of each part; `next` or `following` is empty.
+
+    Attributes:
+        moves: whether a simulator can be compared with the log.
+        pose: whether the configuration is one pose.
+    """
 
     state: list[str] = field(default_factory=list)
     action: list[str] = field(default_factory=list)
@@ -141,10 +148,11 @@ class Proposal:
     episode: str | None = None
     time: str | None = None
     moves: bool = False
+    pose: bool = False
 
     def options(self) -> dict[str, str | list[str]]:
         """The options that say this, by name."""
-        return {name: value for name, value in asdict(self).items() if value and name != "moves"}
+        return {name: value for name, value in asdict(self).items() if value and name not in ("moves", "pose")}
 
 
 def proposed(found: Recognised) -> Proposal | None:
@@ -167,6 +175,7 @@ def proposed(found: Recognised) -> Proposal | None:
         angles=[f"next_{name}" for name in found.angles if name in places],
         episode=found.episode,
         time=found.time,
+        pose=len(found.poses) == 1 and len(places) == 7,
         moves=bool(found.rows)
         and bool(found.poses or joints["position"].keys() & {*joints["velocity"], *joints["command"]}),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,7 +131,7 @@ def recognise(source: LogSource) -> Recognised:
         for column in found.columns:
             with suppress(CaptureError):  # text that is too long names no episodes
                 found.rows |= _first_rows(source, [column.name] if column.kind == "text" else [])
-    _Search(found).run()
+    _Search(found, source.entry_names()).run()
     return found
 
 
@@ -168,8 +168,8 @@ def wraps(before: Floats, after: Floats) -> int:
 class _Search:
     """The search for what columns hold, from what names say clearly to what values suggest."""
 
-    def __init__(self, found: Recognised) -> None:
-        self.found = found
+    def __init__(self, found: Recognised, called: Mapping[str, str]) -> None:
+        self.found, self.called = found, called
         for name in found.numbers:
             base, _, number = name.rpartition("_")
             if number == str(len(found.vectors.get(base, []))):
@@ -314,7 +314,8 @@ class _Search:
         for base, names in found.vectors.items():
             kind, host = kinds[base], hosts.get(len(names), base)
             for i, name in enumerate(names):
-                self._joint(kind, f"{host}_{i}", name)
+                inner, joint = meaning(self.called.get(name, ""))  # action: shoulder_pan.pos
+                self._joint(kind if kind == "command" else inner or kind, joint or f"{host}_{i}", name)
         for name in found.left:
             self._joint(*self._meaning(name), name)
         known = {*found.left, *found.joints["position"]}
