@@ -265,4 +265,4 @@ def test_a_figure_has_an_axis_per_mode(document):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra view)")
     figure = plot(document)
     assert [axis.get_title() for axis in figure.axes] == ["free", "1 point"]
-    assert [len(axis.lines) for axis in figure.axes] == [6, 6]
+    assert [len(axis.lines) for axis in figure.axes] == [5, 5]

@@ -61,7 +61,7 @@ def write_page(path: Pathlike, document: Row) -> None:
 
 
 def plot(document: Row, quantity: str | None = None, axes: Any = None) -> Any:
-    """A figure of matplotlib: error against steps, one axis per contact mode; bounds as lines, medians dotted.
+    """A figure of matplotlib: error against steps, one axis per contact mode. Medians are dotted.
 
     Args:
         document: what `measure_gap` found, as its document.
@@ -74,20 +74,15 @@ def plot(document: Row, quantity: str | None = None, axes: Any = None) -> Any:
     if axes is None:
         size = (3.2 * len(modes) + 0.6, 3.2)
         _, axes = pyplot().subplots(1, len(modes), sharey=True, squeeze=False, figsize=size, layout="constrained")
+    looks = _looks(page)
     for axis, mode in zip(np.ravel(axes), modes):
         for curve in (one for one in page["curves"] if (one["mode"], one["quantity"]) == (mode, shown["name"])):
-            look = _looks(page)[curve["simulator"]]
-            number = int(look[1:])
-            colour = STRATA_COLOURS[number % len(STRATA_COLOURS)] if look[0] == "s" else str(0.35 + 0.12 * (number % 5))
-            known = {key: np.array(curve[key], dtype=float) for key in ("bound", "median")}
-            axis.plot(
-                curve["steps"],
-                known["bound"],
-                "-" if look[0] == "s" else "--",
-                color=colour,
-                label=label(curve["simulator"]),
-            )
-            axis.plot(curve["steps"], known["median"], ":", color=colour, linewidth=1)
+            kind, place = looks[curve["simulator"]][0], int(looks[curve["simulator"]][1:])
+            colour = STRATA_COLOURS[place % len(STRATA_COLOURS)] if kind == "s" else ("#5a6570", "#a08c6a")[place % 2]
+            bound, median = (np.array(curve[key], dtype=float) for key in ("bound", "median"))
+            axis.plot(curve["steps"], bound, "-" if kind == "s" else "--", color=colour, label=label(curve["simulator"]))
+            if kind == "s":
+                axis.plot(curve["steps"], median, ":", color=colour, linewidth=1)
         axis.set(title=label(mode), xlabel="steps ahead", yscale="log")
     np.ravel(axes)[0].set_ylabel(label(_axis_title(shown)))
     np.ravel(axes)[-1].legend(frameon=False, fontsize="small")
