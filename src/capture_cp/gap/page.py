@@ -93,9 +93,9 @@ def plot(document: Row, quantity: str | None = None, axes: Any = None) -> Any:
 
 
 def number(value: float) -> str:
-    """Three digits: 0.275, 2.30, 13.3, 105."""
-    if not value:
-        return "0"
+    """Three digits: 0.275, 2.30, 13.3, 105; two of what is very small."""
+    if abs(value) < 0.01:
+        return f"{value:.2g}"
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value) * 1.0005)))}f}"
 
 
@@ -170,7 +170,8 @@ def _tables(rows: Sequence[Row], page: Row, looks: Mapping[str, str]) -> list[di
             ]
             named = _axis_title({"name": title, "unit": units.pop()}) if units else f"One contact mode: {title}"
             tables.append({"title": named, "inner": inner, "steps": steps, "groups": groups})
-        sections.append({"title": TITLES.get(kind, kind), "tables": tables})
+        titles = TITLES if len(page["modes"]) > 1 else TITLES | {"end": "Error by the number of steps"}
+        sections.append({"title": titles.get(kind, kind), "tables": tables})
     return sections
 
 
@@ -270,20 +271,20 @@ def _by_mode(quantity: Row, key: str, page: Row, looks: Mapping[str, str], alpha
         ("steps", "steps ahead", False) if key == "curves" else ("alpha", "share of rows beyond the bound, alpha", True)
     )
     rows = [one for one in page[key] if one["quantity"] == quantity["name"]]
-    values = [value for one in rows for part in ("bound", "median") for value in one.get(part, ())]
-    up, across = svg.axes(values, [value for one in rows for value in one[x]], log)
+    drawn = [_curve(one, x, looks) for one in rows]
+    values = [value for curve in drawn for part in (curve.y, curve.low) for value in part]
+    up, across = svg.axes(values, [value for curve in drawn for value in curve.x], log)
     level = (page["tolerance"] or {}).get(quantity["name"])
     tolerance = None if level is None else (level, f"tolerance {amount(level, quantity['unit'], f'{level:g}')}")
     at = (alpha, f"{100 * alpha:g} %") if log else None
     charts = []
     for mode in _distinct(one["mode"] for one in rows):
-        here = [one for one in rows if one["mode"] == mode]
-        curves = [_curve(one, x, looks) for one in here]
+        curves = [curve for curve, one in zip(drawn, rows) if one["mode"] == mode]
         said = (
             f"Bound of {_axis_title(quantity)}, against {title} in mode {mode}: {', '.join(curve.name for curve in curves)}."
         )
-        drawn = svg.chart(curves, up, across, (title, _axis_title(quantity)), said, tolerance, at, log)
-        charts.append({"title": mode, "steps": here[0]["steps"], "svg": drawn})
+        picture = svg.chart(curves, up, across, (title, _axis_title(quantity)), said, tolerance, at, log)
+        charts.append({"title": mode, "steps": rows[0]["steps"], "svg": picture})
     return charts
 
 
@@ -300,7 +301,8 @@ def _cases(page: Row, looks: Mapping[str, str], share: str) -> list[dict[str, An
     for i, case in enumerate(page["cases"]):
         error = "diverged" if case["error"] is None else amount(case["error"], units.get(case["quantity"], "deg"))
         which = CASES.get(case["which"], case["which"]).format(share=share)
-        where = f"episode {case['episode']}, row {case['row']}, {case['steps']} step{'s' * (case['steps'] != 1)} ahead"
+        ahead = f"{case['steps']} step{'s' * (case['steps'] != 1)} ahead"
+        where = f"episode {case['episode']}, from row {case['row']:,} of the log, {ahead}"
         said = f"{case['simulator']} in mode {case['mode']}, {which}: measured and predicted bodies, {error} apart; {where}."
         one, two, start = (svg_bodies.placed(page["bodies"], case[key] or {}) for key in ("measured", "predicted", "start"))
         if not len(one.points):

@@ -22,6 +22,8 @@ Known = Sequence[float | None]  # None where nothing is known
 WIDTH, HEIGHT = 456, 250
 LEFT, RIGHT, TOP, BOTTOM = 40, 148, 26, 38
 APART = 13.5
+#: The largest value of a logarithmic axis over its smallest: below that, errors are those of rounding.
+DECADES = 3e3
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,11 @@ def chart(
 
 
 def axes(values: Iterable[float | None], x: Iterable[float], log_across: bool = False) -> tuple[Axis, Axis]:
-    """Axes up (logarithmic) and across that show all these values, so that several charts can share them."""
+    """Axes up (logarithmic) and across that show these values, so that several charts can share them."""
     known = [value for value in values if value] or [1.0]
     reached = list(x) or [1.0]
-    up = Axis(0.85 * min(known), 1.25 * max(known), True, HEIGHT - BOTTOM, TOP)
+    high = 1.25 * max(known)
+    up = Axis(max(0.85 * min(known), high / DECADES), high, True, HEIGHT - BOTTOM, TOP)
     return up, Axis(min(reached), max(reached), log_across, LEFT, WIDTH - RIGHT)
 
 
