@@ -103,7 +103,7 @@ def document() -> dict:
         },
         "drift": [f"Late episodes of {EVIL} differ."],
         "notes": ["A note."],
-        "assumed": ["Episodes are alike."],
+        "assumed": [f"{EVIL} was not fitted; if so use --without."],
         "columns": [["cube position", "px, py, pz", "m", EVIL]],
         "commands": [f"capture gap '{EVIL}.xml' log.csv"],
     }
@@ -135,6 +135,7 @@ def test_names_are_text_everywhere(document, drawn):
     text = drawn(document)
     assert EVIL not in text
     assert text.count("&lt;b&gt;evil&lt;/b&gt;") > 20
+    assert "use <code>--without</code>." in text
 
 
 def test_cells_without_a_bound_say_why(document, drawn):

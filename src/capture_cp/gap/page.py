@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def write_page(path: Pathlike, document: Row) -> None:
         number=number,
         span=span,
         amount=amount,
+        options=options,
     )
 
 
@@ -107,6 +109,13 @@ def amount(value: float, unit: str, digits: str = "") -> str:
 def span(seconds: float) -> str:
     """A time in ms or s."""
     return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def options(text: str) -> Any:
+    """A text for HTML, with options of the command line marked."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"(--[a-z-]+)", r"<code>\1</code>", str(escape(text))))
 
 
 def sentence(row: Row) -> str:
