@@ -1,5 +1,7 @@
 """Calibrations extended by new logs, and merged across sites: the scores of all logs in the same groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,19 @@ def test_an_extended_calibration_survives_its_file(tmp_path):
         assert sources_of(loaded) == sources_of(more)
         again = extend_calibration(loaded, log(500, 3, length))
         assert [source["rows"] for source in sources_of(again)] == [2000, 1000, 500]
+
+
+def test_a_calibration_keeps_the_weighting_it_was_made_with():
+    cap, more = fitted(log(2000, 1, 5), PerStratum()), log(1000, 2, 5)
+    older = fitted(log(2000, 1, 5), PerStratum())
+    older.keep(cap.partition_, replace(cap.calibration_, steps=cap.calibration_.lengths), 2, cap.data_)
+    alone = extend_calibration(older, more, alone=True)
+    for found in (extend_calibration(older, more), alone, merge_calibrations([older, alone])):
+        assert found.calibration_.weighting == "whole episode"
+        assert found.calibration_.sizes.sum() <= found.data_["episodes"]
+    assert extend_calibration(cap, more).calibration_.sizes.sum() > 600
+    with pytest.raises(CaptureError, match="counts an episode once in whole episode, the first does not"):
+        merge_calibrations([cap, alone])
 
 
 def test_a_stratum_that_was_never_met_opens_when_a_log_has_been_there():

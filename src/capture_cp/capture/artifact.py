@@ -25,10 +25,10 @@ from capture_cp.spaces.poses import SE2, SE3
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
-#: Schema of scores of episodes, which an older version would treat as independent. The numbers of the episodes ("episode")
-#: are optional: without them the guarantee covers only a random step of an episode, and it is the same either way.
-EPISODE_SCHEMA = 3
+EPISODE_SCHEMA = 3  # scores of episodes that weigh 1 over all their steps; they keep that weighting
 WEIGHTED_SCHEMA = 4  # scores with weights, which an older version would treat as equal
+GROUP_SCHEMA = 5  # scores of episodes that weigh 1 in every group, which an older version would weigh otherwise
+SCHEMAS = SCHEMA, EPISODE_SCHEMA, WEIGHTED_SCHEMA, GROUP_SCHEMA
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
 MONITOR_FORMAT = "capture-cp monitor state"
@@ -145,10 +145,10 @@ def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str
     metadata = metadata_of(head)
     if metadata.get("format") != kind:
         raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
-    if metadata.get("schema") not in [str(known) for known in (SCHEMA, EPISODE_SCHEMA, WEIGHTED_SCHEMA)]:
+    if metadata.get("schema") not in [str(known) for known in SCHEMAS]:
         raise CaptureError(
-            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA}, "
-            f"{EPISODE_SCHEMA} and {WEIGHTED_SCHEMA}; upgrade capture-cp."
+            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads "
+            f"{', '.join(map(str, SCHEMAS))}; upgrade capture-cp."
         )
     return metadata, head
 
@@ -213,7 +213,9 @@ def _strata_fingerprint(strata: Strata) -> str:
 
 def _schema(arrays: Arrays) -> str:
     """The schema of a file with these arrays."""
-    return str(EPISODE_SCHEMA if "drawn" in arrays else WEIGHTED_SCHEMA if "weights" in arrays else SCHEMA)
+    if "drawn" in arrays:
+        return str(EPISODE_SCHEMA if "steps" in arrays else GROUP_SCHEMA)
+    return str(WEIGHTED_SCHEMA if "weights" in arrays else SCHEMA)
 
 
 def checksum(text: str, arrays: Arrays) -> str:

@@ -149,10 +149,8 @@ def warn_of_unseen_groups(run: str, groups: Sequence[str]) -> None:
     )
 
 
-def warn_of_small_groups(
-    sizes: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None, leaves: bool = False
-) -> None:
-    """Warn about groups, by description and size, that are too small for finite thresholds.
+def warn_of_small_groups(sizes: Mapping[int, tuple[str, int]], alpha: float, needed: int, leaves: bool = False) -> None:
+    """Warn about groups, by description and size, with fewer points than are `needed` for finite thresholds.
 
     `leaves` is whether some of them were split by a tree, so that larger leaves would help.
     """
@@ -161,7 +159,7 @@ def warn_of_small_groups(
     shown = _first([f"group {j} ({name}) has {size}" for j, (name, size) in sizes.items()])
     remedy = ", raise alpha, or make leaves larger (min_leaf)" if leaves else ", or raise alpha"
     _warn(
-        f"too few calibration points for alpha = {alpha:g}: {shown}; {size_needed(alpha, confidence)} are needed. Their "
+        f"too few calibration points for alpha = {alpha:g}: {shown}; {needed} are needed. Their "
         f"thresholds are infinite, so a region includes the whole stratum there; collect more transitions there{remedy}."
     )
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.data.roles import UNIT, Pose
 from capture_cp.data.roles import Recognised as Recognised
-from capture_cp.data.roles import opened as opened
 from capture_cp.data.roles import recognise as recognise
 
 Parts = tuple[tuple[str, int, str], ...]
@@ -145,7 +144,9 @@ class _Match:
                     default = parts.get(part, lists.get(name, ())[len(entries) : len(entries) + width])
                     entries += self._given(f"{joint.name}.{part}", width, default)
             rates = tuple(state[1][-3:])
-            world += [joint.name] if any(pose.frame == "world" and pose.rates == rates for pose in found.poses) else []
+            world += (
+                [joint.name] if any(pose.frame == "world" and tuple(pose.rates) == rates for pose in found.poses) else []
+            )
         command = found.joints["command"]
         sent = lists.get("ctrl") or [
             command.get(name, command.get(called.get(joint, joint), "")) for name, joint in actuators
@@ -171,7 +172,7 @@ class _Match:
             known_name("joint in --joints", name, [one.name for one in self.joints if one.kind in ("hinge", "slide")])
         return dict(zip(names, logged))
 
-    def _lists(self, nu: int) -> dict[str, tuple[str, ...]]:
+    def _lists(self, nu: int) -> dict[str, list[str]]:
         """Lists called qpos, qvel and ctrl that are as long as the model's own, as users of MuJoCo log them."""
         sizes = [sum(width for one in self.joints for _, width, _ in PARTS[one.kind][half]) for half in (0, 1)]
         wanted = {"qpos": sizes[0], "qvel": sizes[1], "ctrl": nu}
@@ -210,12 +211,12 @@ class _Match:
         self.free.remove(able[0])
         return able[0]
 
-    def _ordered(self, pose: Pose) -> tuple[str, ...]:
+    def _ordered(self, pose: Pose) -> Sequence[str]:
         """The columns of a pose's quaternion as w x y z, checked."""
-        four, (low, high) = pose.quaternion, pose.lengths
+        four = pose.quaternion
         what = f"the quaternion {', '.join(four)} of {self.found.path}"
-        if not 1 - UNIT < low <= high < 1 + UNIT:
-            raise CaptureError(f"{what} is not a unit quaternion: its length is {low:.3g} to {high:.3g}; expected 1.")
+        if abs(pose.length - 1) > UNIT:
+            raise CaptureError(f"{what} is not a unit quaternion: it has a length of {pose.length:.3g}.")
         if pose.ordered:
             return four
         if pose.fits not in ("", self.order):

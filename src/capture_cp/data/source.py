@@ -151,7 +151,7 @@ class LogSource(ABC):
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
     """Open a log: a file, a folder, or a pattern with * or ? for several files.
 
-    `labels` is a column that may contain text; a CSV reader needs to know it in advance.
+    `labels` is a column that may contain text; a CSV reader needs to know it in advance where the first row has a number.
     """
     place = Path(path)
     pattern = any(sign in str(path) for sign in "*?") and not place.exists()

@@ -12,7 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.data.recognise import Joint, StateColumns, match, opened, recognise
+from capture_cp.data.recognise import Joint, StateColumns, match, recognise
 from capture_cp.data.source import kind_of, known_column, open_log
 from capture_cp.data.states import UNITS, StateLog
 from capture_cp.data.transitions import Runner
@@ -264,7 +264,7 @@ def read_states(
     """The states in a log, whose columns are recognised where they are not named."""
     if isinstance(log, StateLog):
         return log
-    source = opened(Path(log)) if reading.episode is None else open_log(log, reading.episode)
+    source = open_log(log, reading.episode)
     found = recognise(source)
     if reading.mapping is not None:
         columns = StateColumns.from_toml(reading.mapping, found, joints, actuators)

@@ -187,12 +187,16 @@ def rolled_out(
     data = [blank, *(copy(blank) for _ in range(wanted - 1))]
     batch = max(1, _NUMBERS_AT_ONCE // (nstep * (len(first) + model.nu)))
     found = np.empty((m, len(at), nq + nv))
+    mujoco.set_mju_user_warning(
+        lambda text: None
+    )  # what diverges is counted below; MuJoCo would log it to a file of its own
     with import_module("mujoco.rollout").Rollout(nthread=wanted if wanted > 1 else 0) as runner:
         for rows in (slice(i, min(i + batch, m)) for i in range(0, m, batch)):
             start = np.tile(first, (rows.stop - rows.start, 1))
             start[:, time : time + nq], start[:, time + nq : time + nq + nv] = qpos[rows], qvel[rows]
             states, _ = runner.rollout(models[rows] if several else model, data, start, control[rows], nstep=nstep)
             found[rows] = states[:, at - 1, time : time + nq + nv]
+    mujoco.set_mju_user_warning(None)
     lost = ~(np.abs(found) < _HUGE).all(axis=2)
     found[np.logical_or.accumulate(lost, axis=1)] = np.nan
     return found[:, :, :nq], found[:, :, nq:]
