@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed (extra view)")
 
-from capture_cp.gap.page import amount, number, plot, sentence, span, write_page
+from capture_cp.gap.page import plot, write_page
+from capture_cp.gap.tables import amount, number, sentence, span
 from capture_cp.report.svg import axes
 from capture_cp.report.svg_bodies import placed, telling_view
 from pages import assert_self_contained
@@ -233,7 +234,7 @@ def test_little_is_enough(document, drawn):
 
 
 def test_recordings_stand_apart(document, drawn):
-    document["rows"].append(a_row("round.xml", "free", 1, 7.77) | {"from": "episode start"})
+    document["rows"].append(a_row("other.csv", "free", 1, 7.77) | {"from": "episode start"})
     text = drawn(document)
     assert text.index("replayed from the start of each episode") < text.index("7.77")
 
