@@ -26,9 +26,9 @@ VERDICTS = {
 
 
 def number(value: float) -> str:
-    """Three digits: 0.275, 2.30, 13.3, 105; two of what is very small."""
-    if abs(value) < 0.01:
-        return f"{value:.2g}"
+    """Three digits: 0.275, 2.30, 13.3, 105."""
+    if value < 0.001:
+        return "<0.001" if value else "0"
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value) * 1.0005)))}f}"
 
 
