@@ -22,11 +22,10 @@ from capture_cp import (
     Tree,
     one_stratum,
     read_transitions,
-    split_rows,
     write_transitions,
 )
 from capture_cp.conformal.coverage import share_interval, tally
-from capture_cp.conformal.episodes import drawn_rows, one_of_each
+from capture_cp.conformal.episodes import drawn_rows, one_of_each, split_rows
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

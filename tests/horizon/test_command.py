@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, as_step
+from capture_cp import CaptureError
+from capture_cp.capture.horizon_particles import as_step
 from capture_cp.cli import main
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.peg.data import rolled_out

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import clopper_pearson
+from capture_cp.conformal.coverage import clopper_pearson
 from capture_lab.studies.montecarlo import Counts
 from marble.boards import counts_of
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError, Tree, clopper_pearson
+from capture_cp import CaptureError, Tree
 from capture_cp.cli import main
+from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import Episode
 from capture_lab.studies.paper import PLANNING_METHODS, Paper
 from capture_lab.studies.planning import PlanningStudy

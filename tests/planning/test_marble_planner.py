@@ -262,7 +262,7 @@ def test_state_of_another_length_is_refused(state):
 def test_calibration_of_another_model_is_refused():
     with pytest.raises(CaptureError, match="gain 1, the planner's has 2"):
         KNOWING.planner(calibrated(), replace(PLANNER, samples=4))
-    assert KNOWING.fingerprint() != ROOM.fingerprint()
+    assert KNOWING.identity() != ROOM.identity()
 
 
 def test_model_that_is_no_number_is_told_at_its_step():

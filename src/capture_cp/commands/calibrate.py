@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -52,9 +54,11 @@ from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import Runner, TransitionLog, Transitions
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
+from capture_cp.report.style import pyplot
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
+GROWING = 200_000  # transitions that grow a tree: of more, its twenty leaves would hardly gain, and it would take far longer
 GroupRows = list[dict[str, Any]]
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
@@ -129,6 +133,8 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
+        if self.computing.here:
+            Thread(target=_import_ahead).start()
         log = self._read(console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
@@ -175,7 +181,7 @@ class Calibrate:
         few = self.min_stratum or None
         if self.min_stratum is None:
             few = options.expected_to_suffice(self.alpha, self.confidence)
-        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few)
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few, max_growing=GROWING)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
@@ -311,3 +317,11 @@ class Calibrate:
                 raise CaptureError(f"{name.replace('_', '-')} is 0; expected a fraction above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)
+
+
+def _import_ahead() -> None:
+    """Import what grows the tree while the log is read, and what draws the report while the tree grows."""
+    with suppress(ImportError, CaptureError):
+        import sklearn.tree  # noqa: F401
+
+        pyplot()

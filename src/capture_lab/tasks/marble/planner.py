@@ -232,7 +232,7 @@ def _pit_cells(task: Marble, margin: float) -> Bools:
 
 
 def _check_calibration(cap: Fitted, task: Marble) -> None:
-    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
+    if not isinstance(cap.strata, MarbleStrata) or cap.strata.digest() != task.strata.digest():
         raise CaptureError(f"the calibration was not made for the map {task.map.name}; calibrate on this map.")
     model = getattr(cap.model_, "__self__", cap.model_)
     if isinstance(model, Marble) and _beliefs(model) != _beliefs(task):
