@@ -6,12 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, OneGroup, PerStratum, executed
+from capture_cp import OneGroup, PerStratum, executed
 from capture_cp.conformal.groups import Uncalibrated
-from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.peg.options import ROWS as PEG_ROWS
 from capture_lab.tasks.rows import fit_row, on_episodes, practised, ready_promise
 from marble.boards import board
 
@@ -88,22 +86,6 @@ def test_a_method_stays_what_it_is(name, groups):
     assert type(promise.groups) is groups
     assert promise.score == row.cap.score
     assert promise.model is row.task
-
-
-def test_regions_of_a_horizon_cannot_practise():
-    with pytest.raises(CaptureError, match="one-step regions"):
-        practised(fitted("capture-horizon"), ROOM, seed=SEED)
-
-
-@pytest.mark.parametrize("rows", [ROOM.rows, Box().rows, PEG_ROWS], ids=["marble", "box", "peg"])
-def test_a_row_that_practises_plans_as_the_method_does(rows):
-    assert replace(rows["capture-on-policy"], practice=0) == rows["capture"]
-
-
-def test_every_run_is_reported():
-    done = []
-    practised(fitted(practice=3), ROOM, seed=SEED, advance=done.append)
-    assert done == [1, 1, 1]
 
 
 # -- what the package brings along ------------------------------------------------------------------------------------
