@@ -2,7 +2,7 @@
 
 Some practise: the regions of their executed steps are calibrated on closed-loop runs of their planner. The regions in the
 planner's cost stay the same, so practice does not change its behaviour. New runs are then exchangeable with the practice
-runs, and a random step of one lies in its region with probability at least 1 - alpha, also by stratum.
+runs: in a stratum that one visits, a random one of its steps there lies in its region with probability at least 1 - alpha.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
+from capture_cp.data.rollouts import executed
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode, with_regions
