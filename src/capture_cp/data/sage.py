@@ -121,18 +121,17 @@ def _times(file: Path, cells: dict[str, list[str]]) -> Floats:
 
 def _lists(file: Path, name: str, cells: Sequence[str], width: int) -> Floats:
     """Lists of numbers, (n, width), from their JSON text."""
+    found = _parsed(cells, width)  # all at once: some hundred thousand calls take seconds
+    if found is None:
+        row = next(row for row, cell in enumerate(cells) if _parsed([cell], width) is None)
+        shown = shortened(repr(cells[row]))
+        raise CaptureError(f"{name} in data row {row + 1} of {file} is {shown}; expected a list of {width} numbers.")
+    return found
+
+
+def _parsed(cells: Sequence[str], width: int) -> Floats | None:
     try:
-        lists = json.loads(f"[{','.join(cells)}]")  # all at once: some hundred thousand calls take seconds
-        if len(lists) == len(cells) and all(type(one) is list and len(one) == width for one in lists):
-            return np.array(lists, dtype=np.float64)
+        found = np.array(json.loads(f"[{','.join(cells)}]"), dtype=np.float64)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        pass
-    for row, cell in enumerate(cells):
-        try:
-            np.array(json.loads(cell), dtype=np.float64).reshape(width)
-        except (ValueError, TypeError, OverflowError, RecursionError):
-            shown = shortened(repr(cell))
-            raise CaptureError(
-                f"{name} in data row {row + 1} of {file} is {shown}; expected a list of {width} numbers."
-            ) from None
-    raise CaptureError(f"the column {name} of {file} does not hold lists of {width} numbers.")
+        return None
+    return found if found.shape == (len(cells), width) else None
