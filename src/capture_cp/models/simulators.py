@@ -196,8 +196,8 @@ class Recording(Simulator):
         for number, length in enumerate(np.bincount(log.episode, minlength=len(log.names))):
             if length and known[log.names[number]] < (wanted := min(length, steps + 2)):
                 raise CaptureError(
-                    f"recording {name} has {known[log.names[number]]} rows of episode {log.names[number]}; expected at least "
-                    f"{wanted}, so that its last ones can be compared."
+                    f"recording {name} has {known[log.names[number]]} rows of episode {log.names[number]}; expected at "
+                    f"least {wanted}, so that its last ones can be compared."
                 )
         return cls(name, "recording", recorded)
 
