@@ -49,13 +49,6 @@ def test_a_method_is_shown_once_it_is_calibrated():
     assert list(session.shown().now.plans) == ["capture"]
 
 
-def test_calibrations_are_kept(session):
-    session.change("k", 3)
-    assert session.prepare()
-    session.change("k", 8)
-    assert not session.prepare()
-
-
 def test_the_region_follows_state_action_alpha_and_method(session):
     session.put([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
     before = cells(session.shown())
@@ -99,13 +92,6 @@ def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
     assert all(step.cloud.shape == (16, 2) and step.region is not None for step in steps)
 
 
-@pytest.mark.parametrize("method", ["particles", "lucca", "no-strata", "capture-k1"])
-def test_every_method_has_its_regions(method):
-    session = ready(method=method)
-    session.advance()
-    assert len(session.shown().now.plans[method]) == VIEW.planner.horizon
-
-
 def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
     session.advance()
     session.advance()
@@ -122,14 +108,6 @@ def test_an_episode_may_start_from_the_state_shown(session):
     session.advance()
     np.testing.assert_array_equal(session.now.trail[0], session.state)
     assert session.state[1] == 0.1
-
-
-def test_placing_the_marble_ends_what_was_running(session):
-    session.advance()
-    session.play()
-    session.put(action=[0.1, 0.1])
-    assert session.mode == "by hand"
-    assert not session.playing
 
 
 def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
@@ -179,12 +157,6 @@ def test_bad_settings_are_refused_and_change_nothing(session, path, value, sente
     assert session.settings == before
 
 
-def test_another_place_has_calibrations_of_its_own(session):
-    session.change("place", "top-left")
-    assert session.task.place == "Top Left"
-    assert session.shown().waiting == ("capture", "pcp")
-
-
 def test_an_episode_of_another_task_or_of_none_is_refused(session, recorded):
     with pytest.raises(CaptureError, match="expected task, options and map among them"):
         session.show("episode.npz", replace(recorded, info={}))
@@ -205,7 +177,7 @@ def test_a_task_that_shows_nothing_of_its_own_has_a_page():
     assert all(step.region is not None for name in ("capture", "lucca") for step in frame.now.plans[name])
     assert len(steps) == SMALL.horizon
     drawn = session.frame()
-    assert (drawn.scene.picture != scene.picture(replace(frame.now, plans={}), [])).any()
+    assert (drawn.scene.picture != scene.flat_picture(replace(frame.now, plans={}))[0]).any()
     assert [caption for caption, _ in drawn.pictures] == ["capture (left), lucca (right)", "Close-up of the next step"]
     assert scene.reading(frame.now).endswith(("free", "edge", "corner"))
     assert [slider.label for slider in session.sliders] == ["x", "y", "push_x", "push_y"]
@@ -217,7 +189,7 @@ def test_what_is_dragged_in_the_flat_scene_is_the_configuration():
     session = TaskSession(TaskView.of(Box()))
     for point in ([0.2, 0.9], [0.5, 0.5]):
         session.put(point)
-        session.drag(session.scene.scene(session.now, None).handle.place)
+        session.drag(session.scene.scene(session.now).handle.place)
         np.testing.assert_allclose(session.state, point)
 
 
