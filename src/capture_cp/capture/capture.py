@@ -312,7 +312,7 @@ class Capture(Fitted):
 
     @property
     def computed_score(self) -> Score:
-        return self.score_.on(self.device)
+        return self.score_ if self.device == "cpu" else self.score_.on(self.device)
 
     def inputs(self, X: Any) -> Floats:
         """Inputs X, checked to be finite and of shape (n, dx)."""
