@@ -32,8 +32,8 @@ class AtOneAlpha(ABC):
     """
 
     def __init__(self, cap: Fitted, alpha: float, confidence: float | None, simultaneous: bool) -> None:
-        groups, thresholds = cap.partition_, cap.group_thresholds(alpha, simultaneous, confidence)
-        nodes = groups.nodes.copy()  # with the threshold of each leaf in place of its group
+        thresholds = cap.group_thresholds(alpha, simultaneous, confidence)
+        groups, nodes = cap.partition_, cap.partition_.nodes.copy()  # with the threshold of each leaf in place of its group
         leaf = nodes["feature"] < 0
         nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
         limits = np.ascontiguousarray(nodes["threshold"])
