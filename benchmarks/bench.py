@@ -131,10 +131,10 @@ class Benchmarks:
             "fit, particles given", lambda: Capture(box, box.strata, score, tree).fit(X, Y, particles),
             "scikit-learn's tree alone, and scoring", lambda: (_cart(tree, inputs, R), score.score(particles, Y)), 0.5,
         )  # fmt: skip
-        fast, cart, x, q = cap.compile(), _cart(tree, inputs, R), X[:1].copy(), np.empty((1, len(box.strata.names)))
+        table, cart, x = cap.threshold_table(), _cart(tree, inputs, R), X[0]
         row = inputs[:1].astype(np.float32)
         yield Comparison(
-            "thresholds of one input", lambda: fast.thresholds(x, q),
+            "threshold of one input", lambda: table(x, 0),
             "scikit-learn's apply", lambda: cart.apply(row), 20, calls=2000,
         )  # fmt: skip
         some = slice(0, 2000)

@@ -39,7 +39,7 @@ class TorchRollout:
         self.splits = put(partition.nodes["threshold"])
         self.depth = _depth(partition.nodes)
         self.roots, self.stratum_features = put(partition.roots.astype(np.int64)), put(partition.stratum_features)
-        self.thresholds = put(cap.group_thresholds(alpha))
+        self.thresholds = put(cap.threshold_table(alpha).thresholds)
         labels = task.strata.labels
         cells = [np.flatnonzero(task.strata.pit_cells & (labels == m)) for m in range(len(task.strata.names))]
         self.cells = [put(grid.centre(part)) for part in cells]

@@ -249,6 +249,7 @@ ASK = {
     "region": lambda c, w, **rates: c.region(w.X[0], **rates),
     "contains": lambda c, w, **rates: c.contains(w.X, w.Y, **rates),
     "thresholds": lambda c, w, **rates: c.thresholds(w.X, **rates),
+    "threshold_table": lambda c, w, **rates: c.threshold_table(**rates),
     "compile": lambda c, w, **rates: c.compile(**rates),
     "count_cells": lambda c, w, **rates: c.count_cells(w.X, **rates),
     "coverage": lambda c, w, **rates: c.coverage(w.X, w.Y, **rates),
@@ -338,6 +339,16 @@ def test_products_end_and_are_exact_for_any_numbers(q, scale):
         (t,) = exact_product(q, np.array([scale]))
         assert t / scale <= q
         assert np.nextafter(t, np.inf) / scale > q or np.isinf(np.nextafter(t, np.inf))
+
+
+def test_a_table_refuses_strata_that_do_not_exist_and_inputs_of_another_kind(cap, world):
+    table = cap.threshold_table(0.2)
+    for m in (3, -1, 10**6):
+        with pytest.raises(CaptureError, match=rf"m is {m}; expected a float64 array .* and a stratum from 0 to 2"):
+            table(world.X[0], m)
+    for x in (np.zeros(3), np.zeros(5), np.zeros(0), [0.0] * 4, None, "x", np.array(["a"] * 4)):
+        with pytest.raises(CaptureError, match=r"expected a float64 array of shape \(4,\)"):
+            table(x, 0)
 
 
 def test_a_partition_refuses_what_it_does_not_know(cap, world):

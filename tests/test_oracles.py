@@ -17,6 +17,7 @@ from capture_cp import SE2, Grid, Mahalanobis, OneGroup, PerStratum, Tree, confo
 from capture_cp.base import layouts
 from capture_cp.conformal.groups import Examples, _tree_nodes
 from capture_cp.conformal.quantile import conformal_rank
+from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.kernels import cells, distance, gaussian, nearest, tree
 from capture_cp.spaces.strata import GridStrata, columns_of
 
@@ -194,11 +195,14 @@ def test_every_tree_look_up_walks_the_same_way(seed, per_stratum, stratum_input)
     parts = settings.split(examples, rng)[0]
     X, m = rng.normal(size=(40, 2)), rng.integers(0, 3, 40)
     everywhere = parts.groups_everywhere(X)
+    thresholds = rng.random(parts.n_groups)
+    table = ThresholdTable(parts, thresholds)
     for i in range(len(X)):
         for s in range(3):
             group = oracles.walk(parts.nodes, parts.roots[s], X[i], parts.stratum_features[s])
             assert everywhere[i, s] == group
             assert tree.find_group(parts.nodes, parts.roots[s], parts.stratum_features, s, X[i]) == group
+            assert table(X[i], s) == thresholds[group]
     assert np.array_equal(parts.groups(X, m), everywhere[np.arange(40), m])
 
 

@@ -237,7 +237,7 @@ def test_all_questions_have_one_answer(by_runs, box_log):
     assert np.array_equal(rows, q[cap.partition_.groups_everywhere(X)])
     assert np.array_equal(cap.step_thresholds(X, 0.2, simultaneous=True), rows)
     inside = cap.contains(X, Y, prediction=prediction, **ASK)
-    compiled = cap.compile(**ASK)
+    table, compiled, m = cap.threshold_table(**ASK), cap.compile(**ASK), cap.index(Y)
     assert np.array_equal(compiled.thresholds(X, np.empty_like(rows)), rows)
     assert repr(compiled) == "Compiled(alpha=0.2, simultaneous: free, edge, corner)"
     cells = cap.count_cells(X, prediction=prediction, **ASK)
@@ -245,6 +245,7 @@ def test_all_questions_have_one_answer(by_runs, box_log):
         region = cap.region(X[i], prediction=prediction[i], **ASK)
         assert np.array_equal(region.thresholds, rows[i])
         assert (Y[i] in region) == inside[i]
+        assert table(X[i], int(m[i])) == rows[i, m[i]]
     several = cap.contains(X, np.repeat(Y[:, None], 2, axis=1), prediction=prediction, **ASK)
     assert np.array_equal(several, np.column_stack([inside, inside]))
     found = cap.coverage(X, Y, prediction=prediction, episodes=ids, **ASK)
@@ -338,7 +339,7 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path, change):
 def test_without_episodes_every_question_is_refused(box, box_log):
     X, Y, ids = box_log
     asked = {"thresholds": (X,), "region": (X[0],), "contains": (X, Y), "count_cells": (X,), "coverage": (X, Y)}
-    asked |= {"group_thresholds": (), "compile": (), "step_thresholds": (X,)}
+    asked |= {"group_thresholds": (), "threshold_table": (), "compile": (), "step_thresholds": (X,)}
     asked |= {"executed_regions": (X[:, :2], X[:, 2:], Y)}
     for cap in (
         Capture(box, box.strata, groups=OneGroup(), n_particles=8).fit(X, Y),

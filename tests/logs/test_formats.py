@@ -81,8 +81,8 @@ def test_every_format_is_calibrated_alike_to_the_last_bit(tmp_path, kind, monkey
     printed = capsys.readouterr().out
     assert "note: 40 rows dropped: the last of each episode has no next configuration." in printed
     one, other = (load_calibration(f"{name}.capture") for name in ("csv", "other"))
-    assert np.isfinite(one.group_thresholds(0.2)).any()
-    assert one.group_thresholds(0.2).tobytes() == other.group_thresholds(0.2).tobytes()
+    assert np.isfinite(one.threshold_table(0.2).thresholds).any()
+    assert one.threshold_table(0.2).thresholds.tobytes() == other.threshold_table(0.2).thresholds.tobytes()
     assert one.data_["sha256"] == other.data_["sha256"]
     new = write(Runs.made(runs=20, steps=30, seed=1), tmp_path / "new")  # the calibration remembers how to read it
     main(["check", "other.capture", str(new)])

@@ -12,6 +12,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.layouts import FUNCTION, PARTICLE_BOX
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.scores import NearestParticles, ParticleBox, Score
+from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.kernels import loop
 from capture_cp.kernels.cells import room_for
 from capture_cp.kernels.gaussian import squared_limits
@@ -33,18 +34,15 @@ class AtOneAlpha(ABC):
 
     def __init__(self, cap: Fitted, alpha: float, confidence: float | None, simultaneous: bool) -> None:
         thresholds = cap.group_thresholds(alpha, simultaneous, confidence)
-        groups, nodes = cap.partition_, cap.partition_.nodes.copy()  # with the threshold of each leaf in place of its group
-        leaf = nodes["feature"] < 0
-        nodes["threshold"][leaf] = thresholds[nodes["group"][leaf]]
-        limits = np.ascontiguousarray(nodes["threshold"])
+        table = ThresholdTable(cap.partition_, thresholds)
         self.alpha, self.confidence, self.simultaneous = float(alpha), confidence, simultaneous
         self.names, self.n_particles, self.n_outputs = tuple(cap.strata.names), cap.n_particles, cap.n_outputs_
-        self.n_inputs = cap.n_inputs_
-        self._compile((nodes, groups.roots, groups.stratum_features), limits, cap.score_, cap.strata)
+        self.n_inputs = table.n_inputs
+        self._compile(table, cap.score_, cap.strata)
 
     @abstractmethod
-    def _compile(self, tree: tuple[Any, ...], thresholds: Floats, score: Score, strata: Strata) -> None:
-        """Prepare the tree, whose leaves hold their `thresholds`, the score's rule and the grid for the kernels."""
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
+        """Prepare thresholds, the score's rule and the grid for the kernels."""
 
     def __repr__(self) -> str:
         promise = f"alpha={self.alpha:g}" + ("" if self.confidence is None else f", confidence={self.confidence:g}")
@@ -60,10 +58,10 @@ class Compiled(AtOneAlpha):
     the GIL. Results are bit-identical to those of the `Capture`.
     """
 
-    def _compile(self, tree: tuple[Any, ...], thresholds: Floats, score: Score, strata: Strata) -> None:
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
         self._shape = np.array([self.n_inputs, self.n_particles, self.n_outputs], dtype=np.int64)
-        self._tree = tree
-        self._rule = (*limits_and_rule(score, thresholds, self.n_outputs), self._shape)
+        self._tree = table.arrays
+        self._rule = (*limits_and_rule(score, table, self.n_outputs), self._shape)
         self._grid = grid_arrays(strata)
         self._table = isinstance(self._rule[2], np.ndarray)  # whether the scale of the metric is a table of its axes
         loop.prepare(self._table)
@@ -148,8 +146,9 @@ _Argument = tuple[Any, Any, tuple[int, ...]]
 NO_CELLS = "cells are counted only for SE2 and for Euclidean without weights; use contains, or the volume of a region."
 
 
-def limits_and_rule(score: Score, thresholds: Floats, dims: int) -> tuple[Floats, int, Any, int]:
+def limits_and_rule(score: Score, table: ThresholdTable, dims: int) -> tuple[Floats, int, Any, int]:
     """The limit of every node, the score's rule, its length or table of axes, and how many particles must be near."""
+    thresholds: Floats = np.ascontiguousarray(table.arrays[0]["threshold"])
     if type(score) is ParticleBox:
         return thresholds, PARTICLE_BOX, 1.0, 1
     kernel = score.metric_.kernel(dims) if type(score) is NearestParticles else None

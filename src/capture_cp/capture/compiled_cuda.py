@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError
 from capture_cp.base.layouts import BLOCKS, Columns, Regions
 from capture_cp.capture.compiled import NO_CELLS, AtOneAlpha, grid_arrays, limits_and_rule
 from capture_cp.conformal.scores import Score, of_particles
+from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.cuda import conformal
 from capture_cp.cuda.arrays import device_array, is_on_device, tuple_on_device
 from capture_cp.spaces.strata import NO_GRID, Strata
@@ -28,12 +29,12 @@ class CompiledCuda(AtOneAlpha):
     is in no region.
     """
 
-    def _compile(self, tree: tuple[Any, ...], thresholds: Floats, score: Score, strata: Strata) -> None:
-        limits, rule, length, k = limits_and_rule(score, thresholds, self.n_outputs)
+    def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
+        limits, rule, length, k = limits_and_rule(score, table, self.n_outputs)
         unused = tuple_on_device(of_particles(rule, length, k, np.empty((0, self.n_particles, self.n_outputs))))
         self._regions = unused  # no inputs yet
-        self._tree = tuple(map(cuda.to_device, tree))
-        self._thresholds = cuda.to_device(thresholds)
+        self._tree = tuple(map(cuda.to_device, table.arrays))
+        self._thresholds = cuda.to_device(np.ascontiguousarray(table.arrays[0]["threshold"]))
         self._limits = cuda.to_device(limits)
         grid = grid_arrays(strata)
         self._columns = None if grid is None else tuple_on_device(Columns(*grid[:-1]))

@@ -26,6 +26,17 @@ def find_group(nodes, root, stratum_features, m, x):
     return nodes[find_leaf(nodes, root, stratum_features, m, x)].group
 
 
+@njit(cache=True, nogil=True)
+def threshold_of(nodes, roots, stratum_features, n_inputs, x, m):
+    """Conformal threshold of one input (dx,) in stratum m, from leaves whose `threshold` is their group's.
+
+    NaN if the input has the wrong length or the stratum does not exist: a look-up would read out of bounds.
+    """
+    if x.shape[0] != n_inputs or m < 0 or m >= roots.shape[0]:
+        return np.nan
+    return nodes[find_leaf(nodes, roots[m], stratum_features, m, x)].threshold
+
+
 @parallel_kernel(cache=True)
 def groups_of(nodes, roots, stratum_features, X, m):
     """Group of each input X[i] (dx,) in its stratum m[i]: (n,)."""
