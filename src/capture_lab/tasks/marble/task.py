@@ -117,7 +117,7 @@ class Marble(Task):
     ) -> tuple[Floats, Ints]:
         """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2).
 
-        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step_pulled`.
+        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step`.
         """
         n = len(states)
         state = finite_array("states", states, (n, 6), "(n, 6)")
