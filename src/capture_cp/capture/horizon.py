@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, feasible, finite_array, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.artifact import HORIZON_FORMAT
 from capture_cp.capture.fitted import Fitted
@@ -24,7 +24,7 @@ from capture_cp.conformal.groups import Groups
 from capture_cp.conformal.scores import Score
 from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP
 from capture_cp.data.rollouts import BatchedStep, Rollouts, advance, configuration_axes
-from capture_cp.spaces.strata import GriddedStrata, Strata
+from capture_cp.spaces.strata import GriddedStrata, Strata, feasible
 
 
 class HorizonCapture(Fitted):

@@ -60,19 +60,22 @@ def _more(region: Region, n: int, stratum: str, rng: np.random.Generator) -> Flo
         return np.empty((0, region.dims))
 
 
+def checked_marks(region: Region, start: Any, outcome: Any) -> tuple[Floats | None, Floats | None]:
+    """The start and the true outcome of a step, (dc,) each, where they are given."""
+    given, meaning = {"start": start, "outcome": outcome}, "(dc,): one configuration"
+    start, outcome = (None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items())
+    return start, outcome
+
+
 def extract_of(
-    region: Region, n: int, rng: Randomness, start: Any = None, outcome: Any = None, inside: bool | None = None
+    region: Region, n: int, rng: Randomness, start: Floats | None, outcome: Floats | None, inside: bool | None = None
 ) -> Extract:
     """All that pictures show of a region, with the start and the true outcome of its step where they are known.
 
     `inside` is whether the region contains the outcome, if that is already known.
     """
-    given, meaning = {"start": start, "outcome": outcome}, "(dc,): one configuration"
-    marks = {name: None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items()}
-    shown = {name: None if Y is None else unwrapped(region, Y) for name, Y in marks.items()}
-    if inside is None and marks["outcome"] is not None:
-        inside = bool(region.contains(_wrapped(region, marks["outcome"][None]))[0])
-    spacing = grid_of(region.strata).require_grid().spacing if has_grid(region.strata) else None
+    if inside is None and outcome is not None:
+        inside = bool(region.contains(_wrapped(region, outcome[None]))[0])
 
     def index(Y: Floats) -> Ints:
         return np.asarray(region.strata.index(_wrapped(region, Y)))
@@ -81,8 +84,10 @@ def extract_of(
         return np.where(region.contains(_wrapped(region, Y)), index(Y), -2)
 
     members, cloud = members_of(region, n, rng), unwrapped(region, particles_of(region.prediction))
-    told = shown["start"], shown["outcome"], inside, middles(region), spacing, classify, index
-    return Extract(tuple(region.strata.names), members.Y, members.labels, cloud, *told)
+    start, outcome = (None if Y is None else unwrapped(region, Y) for Y in (start, outcome))
+    spacing = grid_of(region.strata).require_grid().spacing if has_grid(region.strata) else None
+    names, turns = tuple(region.strata.names), middles(region)
+    return Extract(names, *members, cloud, start, outcome, inside, turns, spacing, classify, index)
 
 
 def _wrapped(region: Region, Y: Floats) -> Floats:
