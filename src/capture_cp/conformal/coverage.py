@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, probability
+from capture_cp.conformal.partition import counts_of
 
 CONFIDENCE = "the confidence of an interval, for example 0.95"
 #: Fractions of the capital bet on each episode; the capital is the mean over these strategies.

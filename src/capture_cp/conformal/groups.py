@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import counts_of, rows_where
+from capture_cp.base.arrays import rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, known_name, whole_number
 from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
 from capture_cp.conformal.episodes import drawn_rows, numbered_at_random, shuffled
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
-from capture_cp.conformal.partition import Partition, joined, leaves
+from capture_cp.conformal.partition import Partition, counts_of, joined, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.weighted import Ratios, WeightedScores
 

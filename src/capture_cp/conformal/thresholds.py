@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels
 from capture_cp.conformal.hierarchical import (
     confident_quantile,
@@ -20,6 +19,7 @@ from capture_cp.conformal.hierarchical import (
     weight,
     weighted_quantile,
 )
+from capture_cp.conformal.partition import counts_of
 from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_ranks, size_needed
 
 #: A group's scale is at least this fraction of the largest scale: scores of zero are common in contact.
