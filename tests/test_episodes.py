@@ -22,12 +22,11 @@ from capture_cp import (
     Tree,
     one_stratum,
     read_transitions,
-    split_rows,
     write_transitions,
 )
 from capture_cp.capture.horizon_scores import HorizonScores
 from capture_cp.conformal.coverage import share_interval, tally
-from capture_cp.conformal.episodes import drawn_rows, one_of_each
+from capture_cp.conformal.episodes import drawn_rows, one_of_each, split_rows
 from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP, EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

@@ -14,7 +14,6 @@ from capture_cp.cli import main
 from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.montecarlo import Question, count
 from capture_lab.studies.paper import COVERAGE_METHODS, Paper
-from capture_lab.tasks.peg import data
 from capture_lab.tasks.peg.cspace import REGIMES
 from capture_lab.tasks.peg.options import PegOptions
 from commands import refused
@@ -76,11 +75,6 @@ def test_methods_that_ignore_strata_undercover_free_space(shown, name):
     assert shown[name]["edge"].coverage > 0.9
 
 
-def test_smallest_regions_are_whose_they_should_be(shown):
-    volumes = {name: found.all.volume for name, found in shown.items()}
-    assert min(volumes, key=volumes.get) == "pcp"
-
-
 def test_only_lucca_has_infeasible_cells(shown):
     for name, found in shown.items():
         inside = sum(row.volume for row in found.strata)
@@ -105,29 +99,11 @@ def test_rows_follow_the_schema(run):
     assert "landings overlapped" in " ".join(printed.split())
 
 
-def test_rows_do_not_depend_on_threads(run):
-    rows = run("--methods", "capture")[0]["rows"]
-    data._simulated.cache_clear()
-    assert run("--methods", "capture", "--threads", 3)[0]["rows"] == rows
-
-
-def test_tree_seed_and_alpha_matter(run):
-    rows = run("--methods", "capture")[0]["rows"]
-    for option in (("--tree", "features"), ("--alpha", 0.2), ("--seed", 1)):
-        assert run("--methods", "capture", *option)[0]["rows"] != rows
-
-
 def test_volumes_can_be_left_out(run):
     content, printed = run("--methods", "capture", "--volume", 0)
     assert {row["volume"] for row in content["rows"]} == {None}
     assert content["rows"][0]["volume_ratio"] is None
     assert "volume" in printed
-
-
-def test_without_capture_volumes_are_cells(run):
-    content, printed = run("--methods", "pcp")
-    assert content["rows"][0]["volume_ratio"] is None
-    assert "cells" in printed
 
 
 def test_ratio_and_interval_of_volumes_are_those_of_the_cells_themselves():
@@ -160,19 +136,6 @@ def test_papers_table_is_whole():
         assert printed.coverage(system, "capture", "other") is None
         assert printed.coverage(system, "particles", "all") is None
         assert printed.volume_ratio(system, "no-strata") == 1.09
-
-
-@pytest.mark.parametrize(
-    ("words", "least"),
-    [(("coverage",), 100), (("coverage", "marble"), 500), (("coverage", "peg"), 500)],
-)
-def test_help_teaches(capsys, words, least):
-    with pytest.raises(SystemExit) as stop:
-        main([*words, "--help"])
-    said = capsys.readouterr().out
-    assert stop.value.code == 0
-    assert "peg" in said or "marble" in said
-    assert len(said) > least
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------------

@@ -97,15 +97,6 @@ def test_bad_shelves_are_refused_in_a_sentence(tmp_path, change, said):
     assert said in refusal(write(tmp_path, change))
 
 
-@pytest.mark.parametrize("key", ["name", "boards", "walls", "glasses", "goal", "start"])
-def test_missing_entries_are_named(tmp_path, key):
-    file = write(tmp_path)
-    file.write_text(json.dumps({name: value for name, value in PATTERN.items() if name != key}))
-    message = refusal(file)
-    assert repr(key) in message
-    assert str(file) in message
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000, '{"name": ' + 5000 * "9" + "}", "\ufffd"])
 def test_what_is_no_shelf_is_refused_in_a_sentence(tmp_path, text):
     file = tmp_path / "mine.json"
@@ -155,8 +146,3 @@ def test_a_variant_is_a_mirror_image(name):
         )
         assert variant.place != task.place
         variant.starts(20)
-
-
-def test_options_make_variants():
-    (task,) = ShelfOptions(("corner",), variant=True).places().values()
-    assert task.shelf == tuning_variant(task_at().shelf)

@@ -291,7 +291,7 @@ class Fitted(Params, ABC):
             }
             return cls._loaded(header, arrays, model, strata, parts)
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the calibration: its groups and their scores."""
         self.check_fitted()
         return checksum("", self.partition_.arrays() | self._score_arrays())

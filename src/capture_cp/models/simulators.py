@@ -114,9 +114,12 @@ class ModelFile(Simulator):
         model.opt.disableflags |= int(mujoco_module().mjtDisableBit.mjDSBL_AUTORESET)  # a diverged simulation is counted
         ratio = log.period / model.opt.timestep
         substeps = max(1, round(ratio))
-        off = abs(substeps / ratio - 1)
-        said = f"{substeps} time steps of {model.opt.timestep:.6g} s for {log.period:.6g} s between rows ({ratio:.2f})"
-        return cls(name, "model file", model, substeps, note=said if off > 0.01 else "", **settings)
+        note = f"MuJoCo {mujoco_module().__version__}, {substeps} time steps of {model.opt.timestep:.6g} s between rows"
+        if abs(substeps / ratio - 1) > 0.01:
+            note += (
+                f", which are {log.period:.6g} s apart: {ratio:.2f} time steps, {100 * abs(substeps / ratio - 1):.0f}% off"
+            )
+        return cls(name, "model file", model, substeps, note=note, **settings)
 
     @cached_property
     def _copies(self) -> list[Any]:
