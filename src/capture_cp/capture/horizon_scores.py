@@ -122,7 +122,7 @@ class HorizonScores:
         drawn, every = drawn_rows(episodes, stream(0, "HorizonScores")), scores.shape[1]
         steps = np.repeat(rollouts[number], every) if self.weighting == PER_EPISODE else None
         facts = np.repeat(drawn, every), np.repeat(number, every), steps
-        return EpisodeScores.from_groups(scores.ravel(), groups.ravel(), n_groups, *facts)
+        return EpisodeScores.collected(scores.ravel(), groups.ravel(), n_groups, *facts)
 
 
 def split_by_step(

@@ -116,10 +116,10 @@ def scores_of_groups(
     With `overwrite`, R and `group` may be used as work arrays.
     """
     if ratios is not None:
-        return WeightedScores.from_groups(R, group, n_groups, ratios)
+        return WeightedScores.collected(R, group, n_groups, ratios.weights, ratios.largest)
     if episodes is None:
         return GroupScores.from_groups(R, group, n_groups, overwrite)
-    return EpisodeScores.from_groups(R, group, n_groups, drawn_rows(episodes, rng), numbered_at_random(episodes, rng))
+    return EpisodeScores.collected(R, group, n_groups, drawn_rows(episodes, rng), numbered_at_random(episodes, rng))
 
 
 def _count(chosen: Bools, episodes: Ints | None) -> int:
