@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from capture_cp import Capture, ContactStrata, Grid, NearestParticles, PerStratum, read_transitions
-from capture_lab.tasks.peg.systems import inverse_kinematics
+from capture_lab.tasks.peg.simulator import inverse_kinematics
 from capture_lab.tasks.peg.task import Peg
 
 log = read_transitions(

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from benchmarks.contact_strata import PAIRS, PEG_PAIRS, arm_configurations, arm_scene, labels_row_by_row, row_by_row
 from capture_cp import ContactStrata
-from capture_lab.tasks.peg.systems import inverse_kinematics
+from capture_lab.tasks.peg.simulator import inverse_kinematics
 from capture_lab.tasks.peg.task import Peg
 from solids import ball, box, capsule, hull
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp.report.canvas import arrow, mark_pixels, rgb
 from capture_cp.report.draw import draw, handles
 from capture_cp.report.html import TEMPLATES
 from capture_cp.report.panel import Panel
 from capture_cp.report.space import Space, Window
-from capture_cp.report.style import INSIDE, OUTCOME, OUTSIDE, PARTICLES, START, STEP_MARKS, mark_signs, outcome_look
+from capture_cp.report.style import INSIDE, OUTCOME, OUTSIDE, STEP_MARKS, mark_signs, outcome_look
 from capture_cp.spaces.strata import one_stratum
-from capture_lab.tasks.drawing import with_start
+from capture_lab.tasks.figures import with_start
 
 
 @pytest.fixture
@@ -48,22 +47,6 @@ def test_a_start_outside_the_panel_is_on_its_border(axis, start, shown):
     draw(axis, Panel(np.zeros(2), np.ones(2), start=np.array(start), particles=np.full((4, 2), 0.5)))
     line = axis.lines[-1]
     np.testing.assert_allclose([line.get_xdata()[0], line.get_ydata()[0]], shown)
-
-
-@pytest.mark.parametrize("look", [PARTICLES, START, INSIDE, OUTSIDE])
-def test_marks_on_pixels_have_their_colours_and_stay_in_the_picture(look):
-    picture = np.full((40, 40, 3), 128, np.uint8)
-    mark_pixels(picture, np.array([[20.0, 20.0], [0.0, 39.0], [-50.0, 7.0]]), look, 5)
-    assert (picture[20, 20] == rgb(look.colour)).all()
-    assert (picture[:3, -3:] != 128).any()
-
-
-def test_an_arrow_is_drawn_unless_its_ends_almost_coincide():
-    picture = np.full((40, 40, 3), 255, np.uint8)
-    arrow(picture, np.array([5.0, 5.0]), np.array([7.0, 5.0]), STEP_MARKS[2].colour)
-    assert (picture == 255).all()
-    arrow(picture, np.array([5.0, 5.0]), np.array([30.0, 30.0]), STEP_MARKS[2].colour)
-    assert (picture[17, 17] == rgb(STEP_MARKS[2].colour)).all()
 
 
 def test_pages_have_a_dark_ground_and_figures_keep_a_light_one():

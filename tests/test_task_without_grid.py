@@ -22,11 +22,13 @@ from capture_cp.report.space import POINTS, Window
 from capture_cp.report.style import WALL_COLOUR, colour_of
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
-from capture_lab.studies.live import TaskSession, regions_table
+from capture_lab.studies.live import TaskSession
+from capture_lab.studies.live_texts import regions_table
 from capture_lab.studies.montecarlo import Counts, in_regimes
 from capture_lab.studies.view import TaskView
 from capture_lab.tasks import TASKS, Task
-from capture_lab.tasks.drawing import Drawing, checked_shown, size_of
+from capture_lab.tasks.drawing import Drawing
+from capture_lab.tasks.figures import checked_shown, size_of
 
 APART, NEAR = 0.15, 0.02  # how far apart the points must be, and what counts as touching
 GOAL, PATCH = np.array([0.9, 0.5]), np.array([0.5, 0.5])
@@ -329,12 +331,12 @@ def test_the_page_has_frames_and_pictures(session):
     (step,) = shown.now.plans["capture"]
     assert step.cells.shape == (4,)
     assert 0 < step.cells.sum() < 1
-    scene = shown.scene
-    low, high = scene.corners()
-    scene.canvas = scene.canvas_between(low[:2], high[:2], 120)
-    pictures = [scene.picture(shown.now, steps) for steps in shown.now.plans.values()]
-    assert {picture.shape for picture in pictures} == {(360, 360, 3)}
-    assert len(scene.enlarged(shown.now)) == 2
+    whole, near = shown.scene.page_panels(shown.now)
+    assert [len(panels) for panels in whole] == [1, 1]
+    assert len(near) == 2
+    drawn = session.frame()
+    assert len(drawn.pictures) == 2
+    assert drawn.scene.picture.ndim == 3
     assert "(volume, α = 0.1)" in regions_table(shown)
     assert session.sliders[0].low <= 0.05
     session.play()

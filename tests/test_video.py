@@ -15,8 +15,7 @@ from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.report.solids import rendered
 from capture_lab.tasks.box import Box
-from capture_lab.tasks.marble.board import board_bodies
-from capture_lab.tasks.marble.drawing import FRONT
+from capture_lab.tasks.marble.drawing import FRONT, board_bodies
 from capture_lab.tasks.marble.maps import load_map
 from capture_lab.tasks.marble.task import POSITION, Marble
 from capture_lab.tasks.peg.task import Peg, peg_tree
@@ -64,8 +63,8 @@ def peg_episode(name="capture"):
     return cap, run.with_regions(cap, (0, 1, 2))
 
 
-def storyboard(episode):
-    return recorded_task(episode).drawing().storyboard(episode)
+def filmed(episode):
+    return recorded_task(episode).drawing().film(episode)
 
 
 def film(episode, out, *more):
@@ -84,14 +83,14 @@ def saved(folder, episode):
 @pytest.mark.parametrize("name", METHODS)
 def test_recorded_regions_are_those_of_the_calibrated_method(name):
     cap, episode = marble_caps()[name], marble_episode(name)
-    board = storyboard(episode)
+    film_ = filmed(episode)
     for step in range(STEPS):
         prediction = None if name == "lucca" else episode.particles[step]
         wanted = cap.region(episode.inputs[step], prediction=prediction)
-        found = recorded_region(episode, board.cap, step)
+        found = recorded_region(episode, film_.cap, step)
         assert found.cells().tolist() == wanted.cells().tolist()
         assert found.contains(episode.states[step + 1][POSITION])[0] == episode.inside[step]
-    assert recorded_region(episode, board.cap, STEPS) is None
+    assert recorded_region(episode, film_.cap, STEPS) is None
 
 
 @pytest.mark.parametrize("ending", ["gif", "webp"])
@@ -122,38 +121,38 @@ def test_without_a_recording_an_episode_is_played(tmp_path, capsys):
 
 def test_the_picture_shows_the_region():
     """The close-up of a step differs between two methods by their regions only."""
-    pictures = [storyboard(marble_episode(name)).draw(2) for name in ("capture", "lucca")]
+    pictures = [filmed(marble_episode(name)).draw(2) for name in ("capture", "lucca")]
     assert pictures[0].shape == pictures[1].shape
     assert pictures[0].dtype == np.uint8
     assert (pictures[0] != pictures[1]).any()
 
 
 def test_pictures_do_not_depend_on_those_before():
-    board = storyboard(marble_episode())
-    first = board.draw(1)
-    board.draw(3)
-    assert (board.draw(1) == first).all()
+    film_ = filmed(marble_episode())
+    first = film_.draw(1)
+    film_.draw(3)
+    assert (film_.draw(1) == first).all()
 
 
 @pytest.mark.parametrize("name", ["capture", "lucca"])
 def test_peg_episodes_are_drawn_with_their_regions(name):
     cap, episode = peg_episode(name)
-    board = storyboard(episode)
-    pictures = [board.draw(step) for step in (0, STEPS)]
+    film_ = filmed(episode)
+    pictures = [film_.draw(step) for step in (0, STEPS)]
     assert pictures[0].shape == pictures[1].shape
     wanted = cap.region(episode.inputs[0], prediction=None if name == "lucca" else episode.particles[0])
-    assert recorded_region(episode, board.cap, 0).cells().tolist() == wanted.cells().tolist()
+    assert recorded_region(episode, film_.cap, 0).cells().tolist() == wanted.cells().tolist()
 
 
 @pytest.mark.parametrize("recorded", [marble_episode, lambda: peg_episode()[1]], ids=["marble", "peg"])
 def test_rows_of_our_own_are_drawn_as_the_method_that_they_calibrate(recorded):
     episode = recorded()
-    task, wanted = recorded_task(episode), storyboard(episode).cap
+    task, wanted = recorded_task(episode), filmed(episode).cap
     own_rows = [name for name, row in task.rows.items() if name not in METHODS and row.method == "capture"]
     assert len(own_rows) == 7
     for name in own_rows:
         own = replace(episode, info=episode.info | {"method": name})
-        found = storyboard(own).cap if name == "capture-residual" else recorded_method(own, task)
+        found = filmed(own).cap if name == "capture-residual" else recorded_method(own, task)
         assert recorded_region(own, found, 1).cells().tolist() == recorded_region(episode, wanted, 1).cells().tolist()
 
 
@@ -169,7 +168,7 @@ def test_a_task_that_draws_nothing_of_its_own_gets_a_film_and_figures(tmp_path, 
     assert recorded_task(run) == task
     film(saved(tmp_path, run), tmp_path / "run.gif")
     assert f"Video of {STEPS} steps" in capsys.readouterr().out
-    pictures = [storyboard(episode).draw(1) for episode in (whole, run)]
+    pictures = [filmed(episode).draw(1) for episode in (whole, run)]
     assert (pictures[0] != pictures[1]).any()
     study, episodes = SimpleNamespace(alpha=0.1), [{"outcome": "fell", "path": run.states.tolist()}]
     files = task.drawing().coverage_figures(study, {"box": task}, {"box": caps}, tmp_path)
@@ -264,7 +263,7 @@ def test_speeds_without_meaning_are_refused(capsys, run, speed):
 def test_episodes_of_something_else_are_refused(info, sentence):
     whole = marble_episode()
     with pytest.raises(CaptureError) as error:
-        storyboard(bare(whole.states, whole.actions, **info))
+        filmed(bare(whole.states, whole.actions, **info))
     assert sentence in str(error.value)
 
 
@@ -279,5 +278,5 @@ def test_episodes_of_something_else_are_refused(info, sentence):
 )
 def test_contents_that_do_not_fit_are_refused(changes, sentence):
     with pytest.raises(CaptureError) as error:
-        storyboard(replace(marble_episode(), **changes)).draw(0)
+        filmed(replace(marble_episode(), **changes)).draw(0)
     assert sentence in str(error.value)

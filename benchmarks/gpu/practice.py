@@ -24,8 +24,7 @@ from capture_cp.planning.episode import with_regions
 from capture_lab.studies.planning_rows import planning_row, summary
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.practice import on_episodes
-from capture_lab.tasks.rows import fit_row
+from capture_lab.tasks.rows import fit_row, on_episodes
 
 ALPHA = 0.1
 

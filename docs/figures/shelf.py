@@ -15,7 +15,7 @@ def shelf_film() -> None:
     fitted = fit_row(task.rows["capture"], task, seed=0, calibration=12_000)
     info = {"task": "shelf", "options": {}, "map": "open", "method": "capture"}
     run = fitted.play(task.starts(100)[0], 0.1, episode_seeds(0, task.place, 0), info)
-    board = task.drawing().storyboard(run)
+    film = task.drawing().film(run)
     file = IMAGES / "shelf.webp"
-    write_movie(file, (board.draw(step) for step in range(run.steps + 1)), board.rate / 2)
+    write_movie(file, (film.draw(step) for step in range(run.steps + 1)), film.rate / 2)
     print(f"{file.name}  {file.stat().st_size / 1000:.0f} kB: {run.outcome} in {run.steps}, {run.inside.sum()} regions held")

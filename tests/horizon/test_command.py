@@ -94,8 +94,8 @@ def test_peg_roll_outs_are_closed_loop_steps_without_feedback():
     for i in range(4):
         system.reset(rollouts.starts[i])
         for h in range(3):
-            system._advance(system.data, system._read(system.data)[0] + moves[i, h])
-            np.testing.assert_allclose(rollouts.configurations[i, h], system._read(system.data)[0], atol=2e-4)
+            system._advance(system.data, system._read(system.data) + moves[i, h])
+            np.testing.assert_allclose(rollouts.configurations[i, h], system._read(system.data), atol=2e-4)
     again = rolled_out(task, 4, 3, np.random.default_rng(0), task.true_system(threads=2))
     np.testing.assert_array_equal(again.configurations, rollouts.configurations)
 

@@ -1,10 +1,10 @@
-"""The board in three dimensions, as shapes that a viewer can draw."""
+"""The board in three dimensions, as bodies that a page can draw."""
 
 import numpy as np
 import pytest
 
 from benchmarks.numpy_marble import numpy_marble_step
-from capture_lab.tasks.marble.board import board_scene, marble_shape, plate_rotation
+from capture_lab.tasks.marble.drawing import board_bodies, plate_rotation
 from capture_lab.tasks.marble.dynamics import MAX_TILT, NOISE, ROLLING, TRUE_GAIN
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
 from capture_lab.tasks.marble.task import Marble
@@ -13,29 +13,25 @@ LEVEL = np.zeros(6)
 
 
 @pytest.mark.parametrize("name", MAP_NAMES)
-def test_scene_holds_every_part_of_the_map(name):
+def test_the_scene_holds_every_part_of_the_map_where_the_map_has_it(name):
     found = load_map(name)
-    names = [shape.name for shape in board_scene(found)]
-    assert len(set(names)) == len(names)
-    for kind, count in (("wall", len(found.walls)), ("pit", len(found.pits)), ("frame", 4), ("goal", 1), ("plate", 1)):
-        assert sum(part.startswith(kind) for part in names) == count
+    bodies, middle = board_bodies(found, LEVEL), np.array(found.size) / 2
+    kinds = [name.split("-")[0] for name in bodies]
+    counts = {"wall": len(found.walls), "pit": len(found.pits), "frame": 4, "goal": 1, "plate": 1, "marble": 1}
+    assert {kind: kinds.count(kind) for kind in counts} == counts
+    for number, wall in enumerate(found.walls):
+        body = bodies[f"wall-{number}"]
+        ends = (body.place[:2] - body.size[:2], body.place[:2] + body.size[:2])
+        assert np.allclose(np.concatenate(ends) * 1e3 + np.tile(middle, 2), wall)
+        assert body.place[2] == pytest.approx(body.size[2])
 
 
-@pytest.mark.parametrize("name", MAP_NAMES)
-def test_walls_stand_on_the_plate_where_the_map_has_them(name):
-    found = load_map(name)
-    middle = np.array(found.size) / 2
-    for shape, wall in zip([s for s in board_scene(found) if s.name.startswith("wall")], found.walls):
-        low = (np.array(shape.centre[:2]) - np.array(shape.size[:2]) / 2) * 1e3 + middle
-        high = (np.array(shape.centre[:2]) + np.array(shape.size[:2]) / 2) * 1e3 + middle
-        assert np.allclose([*low, *high], wall)
-        assert shape.centre[2] == pytest.approx(shape.size[2] / 2)
-
-
-def test_marble_rests_on_the_plate_at_its_position():
-    found = load_map("center")
-    shape = marble_shape(found, np.array([0.09, 0, 0.007, 0, 0, 0]))
-    assert np.allclose(shape.centre, [0.09 - 0.054, 0.007 - 0.055, 0.0064])
+def test_the_marble_rests_on_the_plate_and_only_the_frame_stays_level():
+    state = np.array([0.09, 0, 0.007, 0, 0, 0])
+    level, tilted = (board_bodies(load_map("center"), state + tilt * np.eye(6)[4]) for tilt in (0.0, 0.1))
+    assert np.allclose(level["marble"].place, [0.09 - 0.054, 0.007 - 0.055, 0.0064])
+    same = [name for name, body in level.items() if np.array_equal(body.turn, tilted[name].turn)]
+    assert sorted(same) == ["frame-bottom", "frame-left", "frame-right", "frame-top"]
 
 
 @pytest.mark.parametrize(("axis", "entry"), [(0, 4), (1, 5)])
@@ -53,11 +49,6 @@ def test_rotation_is_a_rotation_and_none_when_level():
     assert np.allclose(turn @ turn.T, np.eye(3))
     assert np.linalg.det(turn) == pytest.approx(1)
     assert np.array_equal(plate_rotation(LEVEL), np.eye(3))
-
-
-def test_only_the_frame_stays_level():
-    level = [shape.name for shape in board_scene(load_map("center")) if not shape.tilts]
-    assert sorted(level) == ["frame bottom", "frame left", "frame right", "frame top"]
 
 
 @pytest.mark.parametrize("name", MAP_NAMES)

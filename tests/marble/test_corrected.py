@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Tree, method
+from capture_lab.tasks.corrected import marble_correction
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE
-from capture_lab.tasks.marble.corrected import corrected
 from capture_lab.tasks.marble.planner import PLANNER, corrected_step, marble_params
 from marble.boards import REAL
 
@@ -20,7 +20,7 @@ PLAIN = REAL["bottom-left"]
 
 @cache
 def learnt():
-    return corrected(PLAIN, 4000, np.random.default_rng(0))
+    return replace(PLAIN, correction=marble_correction(PLAIN, 4000, np.random.default_rng(0)))
 
 
 def inputs(n, seed):
@@ -39,9 +39,9 @@ def test_a_corrected_model_errs_far_less():
 
 
 def test_a_model_that_is_right_learns_next_to_nothing():
-    right = corrected(replace(PLAIN, model_gain=dynamics.TRUE_GAIN), 4000, np.random.default_rng(0))
+    right = marble_correction(replace(PLAIN, model_gain=dynamics.TRUE_GAIN), 4000, np.random.default_rng(0))
     X = np.hstack([inputs(500, 3), np.ones((500, 1))])
-    assert np.abs(X @ np.array(right.correction).T)[:, :2].max() < 0.05 * dynamics.ROLLING * dynamics.MAX_TILT
+    assert np.abs(X @ np.array(right).T)[:, :2].max() < 0.05 * dynamics.ROLLING * dynamics.MAX_TILT
 
 
 def test_a_corrected_marble_stays_out_of_walls():

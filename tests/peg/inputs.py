@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from capture_lab.tasks.peg.geometry import shape_of, way_out
-from capture_lab.tasks.peg.objective import insertion_cost
+from capture_lab.tasks.peg.planner import insertion_cost
 from capture_lab.tasks.peg.settings import ACTION_UNIT
 
 NEAR = 2e-3  # m
@@ -46,3 +46,20 @@ def insertion_costs(poses, settings):
     """Ψ of each pose (n, 3): (n,)."""
     shape = shape_of(settings)
     return np.array([insertion_cost(*pose, shape) for pose in poses])
+
+
+def landed(system, poses, move):
+    """Poses (n, 3) after displacements (n, 3), velocities (n, 3) there, and how far the peg is off the plane (n,)."""
+    mujoco, site, found = system._mujoco, system.model.site("peg").id, []
+    for pose, step in zip(poses, move):
+        data, velocity = mujoco.MjData(system.model), np.empty(6)
+        system._place(data, pose)
+        system._advance(data, pose + step)
+        after = system._read(data)
+        mujoco.mj_comPos(system.model, data)
+        mujoco.mj_comVel(system.model, data)
+        mujoco.mj_objectVelocity(system.model, data, mujoco.mjtObj.mjOBJ_SITE, site, velocity, 0)
+        lean = abs(data.site_xmat[site][5])
+        off = abs(data.site_xpos[site][1]) + system.settings.peg_length / 2 * lean
+        found.append((after, velocity[[3, 5, 1]] * [1, 1, -1], off))
+    return tuple(map(np.array, zip(*found)))

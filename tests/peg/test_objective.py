@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capture_cp.spaces.grid import Grid
 from capture_lab.tasks.peg.geometry import shape_of
-from capture_lab.tasks.peg.objective import cell_costs, insertion_cost
+from capture_lab.tasks.peg.planner import cell_costs, insertion_cost
 from capture_lab.tasks.peg.settings import PegSettings
 
 SETTINGS = PegSettings()

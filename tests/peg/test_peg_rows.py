@@ -15,9 +15,8 @@ from capture_cp.conformal.groups import PerStratum
 from capture_cp.conformal.scores import NearestParticles
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.peg import task as peg_task
-from capture_lab.tasks.peg.options import PegOptions
+from capture_lab.tasks.peg.options import OURS, ROWS, PegOptions
 from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_rollout
-from capture_lab.tasks.peg.rows import OURS, ROWS
 from capture_lab.tasks.peg.task import Peg
 from capture_lab.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place

@@ -10,16 +10,14 @@ import pytest
 
 from capture_cp import CaptureError, method
 from capture_cp.planning.episode import run_episode
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout
 from capture_lab.tasks.marble import dynamics, planner
-from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.maps import MAP_NAMES
-from capture_lab.tasks.marble.planner import PLANNER, StateCheck, marble_params, model_step
+from capture_lab.tasks.marble.planner import PLANNER, marble_params, model_step
 from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions, model_step_of_rollouts, positions_in
-from planning.plugins import guarded, noise_free
+from planning.plugins import fused_rollout, guarded, noise_free
 
 GAINS = [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN]
 PARTICLES = 8
@@ -114,7 +112,7 @@ def test_fused_rollout_equals_python_on_the_marble(name):
         return (30 + 50 * (stage.h == stage.horizon)) * np.array(away) + 250 * stage.hazard
 
     wanted = PythonRollout(cap, step, cost, hazard, (0, 2))(start, sequences, 0)
-    rollout = noise_free(FusedRollout(cap, model_step, planner.marble_cost, params, hazard, (0, 2), 2, compare_step=False))
+    rollout = noise_free(fused_rollout(cap, model_step, planner.marble_cost, params, hazard, (0, 2), 2, compare_step=False))
     found = rollout(start, sequences, 0)
     assert (wanted > 250).any()
     np.testing.assert_allclose(found, wanted, atol=1e-9)
@@ -272,15 +270,3 @@ def test_model_that_is_no_number_is_told_at_its_step():
     mppi.rollout._params = mppi.rollout._params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
         mppi.plan(ROOM.starts(1)[0])
-
-
-@pytest.mark.parametrize("name", MAP_NAMES)
-def test_states_are_accepted_where_the_clearance_is_not_negative(name):
-    on, rng = REAL[name].map, np.random.default_rng(0)
-    (left, right), (low, high) = on.geometry.bounds.reshape(2, 2)
-    points = rng.uniform([left - 0.01, low - 0.01], [right + 0.01, high + 0.01], size=(4000, 2))
-    gaps, check = on.clearance(points), StateCheck(on.geometry)
-    assert {check.is_clear(*point) for point in points.tolist()} == {True, False}
-    for point, gap in zip(points.tolist(), gaps):
-        if abs(gap + TOLERANCE) > 1e-12:
-            assert check.is_clear(*point) == (gap >= -TOLERANCE)

@@ -17,9 +17,8 @@ from capture_cp.report.output import output_folder
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.studies.study import Study, study_of
 from capture_lab.tasks.box import GOAL, NEAR, Box, BoxWeights
-from capture_lab.tasks.marble.options import MarbleOptions
+from capture_lab.tasks.marble.options import ROWS, MarbleOptions
 from capture_lab.tasks.marble.planner import MarbleWeights
-from capture_lab.tasks.marble.rows import ROWS
 from capture_lab.tasks.marble.task import Marble
 from capture_lab.tasks.peg.model import Correction
 from capture_lab.tasks.peg.options import PegOptions

@@ -12,9 +12,8 @@ from capture_cp.conformal.groups import Uncalibrated
 from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.peg.rows import ROWS as PEG_ROWS
-from capture_lab.tasks.practice import on_episodes, practised, ready_promise
-from capture_lab.tasks.rows import fit_row
+from capture_lab.tasks.peg.options import ROWS as PEG_ROWS
+from capture_lab.tasks.rows import fit_row, on_episodes, practised, ready_promise
 from marble.boards import board
 
 SEED, SIZES = 0, {"samples": 16, "horizon": 2}

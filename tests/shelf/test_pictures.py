@@ -12,10 +12,9 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra vie
 from capture_cp.planning.episode import Episode
 from capture_cp.report.solids import SIDE, TOP, outlines
 from capture_cp.spaces.strata import INFEASIBLE
-from capture_lab.tasks.scene import Moment
+from capture_lab.tasks.moment import Moment, recorded_moment
 from capture_lab.tasks.shelf import views
 from capture_lab.tasks.shelf.options import ShelfOptions
-from capture_lab.tasks.shelf.scene import Flat
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +127,7 @@ def test_figures_are_written(task, caps, episode, tmp_path, monkeypatch):
 
 
 def test_every_step_of_a_film_is_another_picture_of_one_size(task, episode):
-    board = task.drawing().storyboard(episode)
+    board = task.drawing().film(episode)
     pictures = [board.draw(step) for step in range(episode.steps + 1)]
     assert len({picture.shape for picture in pictures}) == 1
     assert not any(size % 2 for size in pictures[0].shape[:2])
@@ -136,22 +135,22 @@ def test_every_step_of_a_film_is_another_picture_of_one_size(task, episode):
 
 
 def test_a_touched_glass_is_red_in_the_last_picture_only(task, episode):
-    board = task.drawing().storyboard(episode)
-    assert board.touched(episode.steps) == [0]
-    assert board.touched(episode.steps - 1) == []
-    assert task.drawing().storyboard(replace(episode, outcome="success")).touched(episode.steps) == []
+    drawn = task.drawing()
+    assert drawn.touched(recorded_moment(episode, episode.steps)) == [0]
+    assert drawn.touched(recorded_moment(episode, episode.steps - 1)) == []
+    assert drawn.touched(recorded_moment(replace(episode, outcome="success"), episode.steps)) == []
 
 
 def test_an_episode_without_regions_is_filmed(task, episode):
     bare = replace(episode, particles=np.empty((0, 0, 0)), thresholds=np.empty((0, 0)), inside=np.empty(0, dtype=bool))
-    assert task.drawing().storyboard(bare).draw(1).ndim == 3
+    assert task.drawing().film(bare).draw(1).ndim == 3
 
 
 # -- the live page --------------------------------------------------------------------------------------------------------
 
 
 def test_the_jar_follows_the_gizmo(task):
-    scene = task.scene()
+    scene = task.drawing()
     wanted = np.array([0.66, 0.15, 0.62])
     angles = scene.dragged(task.starts(1)[0], wanted)[:7]
     assert np.linalg.norm(task.jars(angles[None])[0, :3] - wanted) < 0.005
@@ -160,38 +159,29 @@ def test_the_jar_follows_the_gizmo(task):
 
 
 def test_what_is_placed_is_feasible(task):
-    scene, rng = task.scene(), np.random.default_rng(1)
+    scene, rng = task.drawing(), np.random.default_rng(1)
     for _ in range(30):
         state = np.concatenate([rng.uniform(*scene.corners()), np.zeros(7)])
         assert task.strata.index(scene.placed(state)[None, :7])[0] != INFEASIBLE
 
 
 @pytest.mark.parametrize("methods", [("capture",), ("capture", "lucca")])
-def test_flat_pictures_of_all_methods_have_one_size(task, caps, methods):
-    scene = task.scene()
+def test_the_page_has_two_views_of_every_method_and_close_ups_of_one_size(task, caps, methods):
+    scene = task.drawing()
     state, action = scene.first_look()
     bare = Moment(state, state[None], np.zeros(1, dtype=bool), np.tile(action, (2, 1)))
     plans = {name: scene.ahead(caps[name], bare, 0.1, 0) for name in methods}
     snapshot = replace(bare, plans=plans)
-    shapes = {scene.picture(snapshot, steps).shape for steps in plans.values()}
-    enlarged = scene.enlarged(snapshot)
-    assert len(shapes) == 1
-    assert len(enlarged) == len(methods)
-    assert len({one.shape for one in enlarged}) == 1
+    whole, near = scene.page_panels(snapshot)
+    assert [len(panels) for panels in whole] == [2] * len(methods)
+    assert len({tuple(panel.high - panel.low) for panel in near}) == 1
+    assert all(panel.dots for panel in near)
     assert "free" in scene.reading(snapshot)
-    assert scene.picture(bare, []).ndim == 3
+    assert scene.page_panels(bare)[1] == []
+    assert len(scene.scene(snapshot).points["region"].at)
 
 
 def test_there_is_a_slider_for_every_angle_and_action(task):
-    sliders = task.scene().sliders
+    sliders = task.drawing().sliders
     assert [slider.entry for slider in sliders] == [*range(7), *range(14, 21)]
     assert len({slider.label for slider in sliders}) == 14
-
-
-def test_a_flat_picture_has_the_colours_of_what_is_there(task):
-    y = np.array(task.shelf.start)
-    flat = Flat(task, y, SIDE, *views.window(task.shelf, SIDE, 0.9), 300, None)
-    row, column = np.rint(flat.pixel_of_points(views.shelf_bodies(task, y)["jar"].place[None])[0]).astype(int)
-    red, green, blue = np.moveaxis(flat.picture[row - 12 : row + 12, column - 6 : column + 6].astype(int), 2, 0)
-    assert ((red > green + 40) & (green > blue)).mean() > 0.3  # the jar is orange; fingers hold it
-    assert (flat.picture[2, 2] == 255).all()

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError
-from capture_cp.report.canvas import Canvas, beside, rgb
+from capture_cp.report.canvas import Canvas, rgb
 from capture_cp.report.style import OUTSIDE, STRATA_COLOURS
 from capture_cp.viewer.controls import Choices, Range
 from capture_cp.viewer.serve import free_port
 from capture_cp.viewer.worker import Worker
-from capture_lab.studies.live import TaskSession, counts_table, inside_line, regions_table, status_line
+from capture_lab.studies.live import TaskSession
+from capture_lab.studies.live_texts import counts_table, inside_line, regions_table, status_line
 from capture_lab.studies.view import TaskView, page_controls, replaced
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.peg.options import PegOptions
@@ -73,15 +74,6 @@ def test_painted_pixels_are_those_of_the_region_in_the_colours_of_the_figures(fr
         assert (picture[inside & (labels == m)] == rgb(STRATA_COLOURS[m])).all()
 
 
-def test_circles_and_dots_outside_the_picture_are_left_out(frame):
-    canvas = Canvas(frame.scene.task.strata, np.zeros(2), np.array([0.02, 0.01]), 20)
-    picture = canvas.ground(np.zeros(2))[1].copy()
-    canvas.circle(picture, np.array([1.0, -1.0]), 0.01, "#000000")
-    canvas.dots(picture, np.array([[1.0, 1.0], [-1.0, 0.0]]), "#000000")
-    np.testing.assert_array_equal(picture, canvas.ground(np.zeros(2))[1])
-    assert beside([picture, picture], gap=4).shape == (10, 44, 3)
-
-
 def test_texts_and_trail_say_where_steps_ended_and_what_regions_are_calibrated_on():
     """On runs of the planner at its own settings they are exchangeable with new runs; otherwise they are not."""
     session = calibrated(TaskSession(TaskView.of(MarbleOptions(), place="bottom-right")))
@@ -95,9 +87,9 @@ def test_texts_and_trail_say_where_steps_ended_and_what_regions_are_calibrated_o
     assert "Calibrated on 500 runs" in counts_table(shown)
     assert inside_line(shown).endswith("2 steps inside their region (100%, target 90%)")
     missed = replace(session.now, missed=np.array([False, True, False]))
-    plain, marked = (session.scene.picture(moment, []) for moment in (session.now, missed))
-    assert not (plain == rgb(OUTSIDE.colour)).all(axis=2).any()
-    assert (marked == rgb(OUTSIDE.colour)).all(axis=2).sum() > 20
+    plain, marked = (session.scene.page_panels(moment)[0][0][0].marks for moment in (session.now, missed))
+    assert not any(mark is OUTSIDE and len(at) for mark, at in plain)
+    assert [len(at) for mark, at in marked if mark is OUTSIDE] == [1]
     session.change("alpha", 0.2)
     session.advance()
     assert "not exchangeable" in counts_table(session.shown())

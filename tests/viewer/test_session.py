@@ -205,7 +205,7 @@ def test_a_task_that_shows_nothing_of_its_own_has_a_page():
     assert all(step.region is not None for name in ("capture", "lucca") for step in frame.now.plans[name])
     assert len(steps) == SMALL.horizon
     drawn = session.frame()
-    assert (drawn.scene.picture != scene.picture(replace(frame.now, plans={}), [])).any()
+    assert (drawn.scene.picture != scene.flat_picture(replace(frame.now, plans={}))[0]).any()
     assert [caption for caption, _ in drawn.pictures] == ["capture (left), lucca (right)", "Close-up of the next step"]
     assert scene.reading(frame.now).endswith(("free", "edge", "corner"))
     assert [slider.label for slider in session.sliders] == ["x", "y", "push_x", "push_y"]
@@ -217,7 +217,7 @@ def test_what_is_dragged_in_the_flat_scene_is_the_configuration():
     session = TaskSession(TaskView.of(Box()))
     for point in ([0.2, 0.9], [0.5, 0.5]):
         session.put(point)
-        session.drag(session.scene.scene(session.now, None).handle.place)
+        session.drag(session.scene.scene(session.now).handle.place)
         np.testing.assert_allclose(session.state, point)
 
 

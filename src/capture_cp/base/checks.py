@@ -25,13 +25,13 @@ Bools = npt.NDArray[np.bool_]
 
 
 def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: str) -> Floats:
-    """`value` as a C-contiguous float64 array of the given shape (None = any length), all finite.
+    """`value` as a C-contiguous float64 array of the given shape (None = any length but 0 columns), all finite.
 
     `meaning` describes the axes, for example "(n, dx): one row per transition".
     """
     array = _floats(name, value, meaning)
     fits = array.ndim == len(shape) and all(want is None or have == want for have, want in zip(array.shape, shape))
-    if not fits or 0 in array.shape[1:]:
+    if not fits or any(have == 0 != want for have, want in zip(array.shape[1:], shape[1:])):
         wanted = tuple("any" if want is None else want for want in shape)
         raise CaptureError(f"{name} has shape {array.shape}, expected {meaning}, here {_brackets(wanted)}.")
     # one number instead of an array of answers, which takes longer for a single state; it may also be infinite by overflow

@@ -10,14 +10,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, shortened
-from capture_cp.report.canvas import Canvas, Shown
-from capture_cp.report.panel import Image, Line, Panel, Shape
-from capture_cp.report.style import PALE, PATH_COLOUR, STRONG, Mark, label
+from capture_cp.report.canvas import Canvas, Picture, Shown
+from capture_cp.report.panel import Dots, Image, Line, Panel, Shape
+from capture_cp.report.style import OUTSIDE, PALE, PARTICLES, PATH_COLOUR, STRONG, Mark, label
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import Strata
 
 #: Pixels along a side, margin of a window as a fraction of its size, and smallest fraction of the space in a close-up.
 POINTS, MARGIN, LEAST = 180, 0.12, 0.04
+#: Opacity of the region of the last step of a plan, and slices whose strata are kept.
+FAINT, KEPT = 0.25, 3
 #: An axis of angles that covers more than this fraction of a turn is shown as a whole turn.
 NEARLY = 0.75
 #: Axes have the same scale unless one is longer than this many times the other.
@@ -44,6 +46,8 @@ class Step:
         went: the true outcome (dc,), or None.
         inside: whether the region contains it, or None.
         path: configurations so far (t, dc).
+        missed: those of them that were outside their region (m, dc).
+        later: clouds and regions of the steps after it, as far as they are planned.
     """
 
     region: Any
@@ -52,6 +56,8 @@ class Step:
     went: Floats | None
     inside: bool | None
     path: Floats
+    missed: Floats | None = None
+    later: Sequence[tuple[Floats, Any]] = ()
 
     @property
     def middle(self) -> Floats:
@@ -125,12 +131,12 @@ class Space:
         self.strata, self.window, self.names, self.shown = strata, window, tuple(names), tuple(shown)
         self.units = np.ones(len(names)) if units is None else np.asarray(units)
         self.kinds, self.shapes, self.marks = kinds, shapes, marks
-        self._known: tuple[bytes, Canvas] | None = None
+        self._known: dict[bytes, Canvas] = {}
 
     def showing(self, shown: Sequence[int]) -> Space:
         """The same space on other axes."""
         other = copy(self)
-        other.shown, other._known = tuple(shown), None
+        other.shown, other._known = tuple(shown), {}
         return other
 
     # -- windows ------------------------------------------------------------------------------------------------------
@@ -181,43 +187,50 @@ class Space:
         region: Shown | None = None,
         pale: float = PALE,
         strong: float = STRONG,
+        later: Sequence[Any] = (),
         **contents: Any,
     ) -> Panel:
-        """The slice of a window through a configuration `rest` (dc,), by stratum, with a region and other contents."""
+        """The slice of a window through a configuration `rest` (dc,), by stratum, with a region and other contents.
+
+        Regions of `later` steps are under it, the paler the later.
+        """
         window, shown = window or self.window, list(self.shown)
         low, high = ((corner * self.units)[shown] for corner in (window.low, window.high))
-        pixels = self.raster(rest, window, region, pale, strong)
+        pixels = self.raster(rest, window, [region, *later], pale, strong)
         images = () if pixels is None else (Image(pixels, low, high),)
         across, up = (self.axis_name(axis) for axis in shown)
         drawn = Panel(low, high, images, self.shapes, marks=self.marks, across=across, up=up, equal=self.alike)
         return replace(drawn, **contents)
 
     def raster(
-        self, rest: Floats, window: Window, region: Shown | None = None, pale: float = PALE, strong: float = STRONG
+        self, rest: Floats, window: Window, regions: Sequence[Any] = (), pale: float = PALE, strong: float = STRONG
     ) -> Any:
         """The pixels of a panel; None where the user's strata cannot be evaluated on the whole window."""
         fixed = np.asarray(rest, dtype=np.float64).copy()
         fixed[list(self.shown)] = 0.0
         key = b"".join(np.asarray(part).tobytes() for part in (window.low, window.high, fixed, pale))
-        if self._known is None or self._known[0] != key:
+        if key not in self._known:
             low, high = window.low[list(self.shown)], window.high[list(self.shown)]
             look: dict[str, Any] = {"angles": window.angles, "square": False, "pale": pale}
             axes = self.shown[0], self.shown[1]
-            self._known = key, Canvas(self.strata, low, high, POINTS, axes, self.kinds, **look)
-        canvas = self._known[1]
+            kept = list(self._known.items())[-KEPT:]
+            self._known = dict(kept) | {key: Canvas(self.strata, low, high, POINTS, axes, self.kinds, **look)}
+        canvas = self._known[key]
         try:
             picture = canvas.ground(fixed)[1].copy()
         except CaptureError:
             raise
         except Exception:  # the user's strata, evaluated where the robot may never be
             return None
-        if region is not None:
-            canvas.region(picture, region, fixed, strong)
+        paint_regions(canvas, picture, regions, fixed, strong)
         return picture
 
     def step(self, step: Step, window: Window, dots: float = 1.0, **contents: Any) -> Panel:
         """A step in a window: strata, region, path so far, particles, start, action and true outcome."""
         contents |= {"small": (1.0, dots), "particles": self.flat(step.cloud, window) if len(step.cloud) else None}
+        contents["dots"] = tuple(Dots(self.flat(cloud, window), PARTICLES.colour, 3.0, 0.6) for cloud, _ in step.later)
+        if step.missed is not None and len(step.missed):
+            contents["marks"] = (*self.marks, (OUTSIDE, self.flat(step.missed, window)))
         if len(step.path) > 1:
             contents["lines"] = (Line(self._broken(self.flat(step.path, window), window), PATH_COLOUR),)
         if step.start is not None:
@@ -229,11 +242,11 @@ class Space:
         if step.went is not None:
             contents["outcomes"] = self.flat(step.went, window)
             contents["inside"] = None if step.inside is None else np.array([step.inside])
-        return self.panel(step.middle, window, step.region, **contents)
+        return self.panel(step.middle, window, step.region, later=[region for _, region in step.later], **contents)
 
-    def whole_and_near(self, step: Step, half: float | None = None) -> tuple[Panel, Panel]:
-        """The whole space at a step, and a close-up."""
-        near = self.near(step, half)
+    def whole_and_near(self, step: Step, near: Window | None = None) -> tuple[Panel, Panel]:
+        """The whole space at a step, and a close-up: by default of the window on the step."""
+        near = near or self.near(step)
         shown = list(self.shown)
         frame = np.array([(corner * self.units)[shown] for corner in (near.low, near.high)])
         whole = self.step(step, self.window, 0.9, title=self.title(step), frame=frame)
@@ -266,6 +279,13 @@ class Space:
             if axis in window.angles:
                 leaps |= np.abs(np.diff(line[:, side])) > np.pi * self.units[axis]
         return np.insert(line, np.flatnonzero(leaps) + 1, np.nan, axis=0)
+
+
+def paint_regions(canvas: Canvas, picture: Picture, regions: Sequence[Any], rest: Floats, strong: float = STRONG) -> None:
+    """Paint the regions of consecutive steps, None where there is none, the first on top and strongest."""
+    for region, strength in reversed(list(zip(regions, np.linspace(strong, FAINT, max(2, len(regions)))))):
+        if region is not None:
+            canvas.region(picture, region, rest, float(strength))
 
 
 def direction(angles: Floats) -> float:

@@ -75,7 +75,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         path, actions = (self._path, self._actions) if self._actions else (2 * self._path, [np.zeros(len(self.task.bounds))])
         nothing, outcome, info = np.zeros(len(actions)), self._outcome or "running", {"method": "environment"}
         run = Episode(outcome, np.array(path), np.array(actions), np.array(actions)[:, None], nothing, nothing, info)
-        return np.array(self.task.drawing().storyboard(run).draw(len(self._actions)), dtype=np.uint8)
+        return np.array(self.task.drawing().film(run).draw(len(self._actions)), dtype=np.uint8)
 
     def close(self) -> None:
         """Close the simulator."""

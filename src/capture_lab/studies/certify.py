@@ -25,8 +25,18 @@ from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.cuda.device import chosen_device
 from capture_cp.report.html import report_trouble
 from capture_lab.studies.part_store import PartStore
-from capture_lab.studies.results import Rows, write_results
-from capture_lab.studies.study import Calibration, Jobs, OnDevice, RowsFile, Seed, StateFolder, Study, check_settings
+from capture_lab.studies.study import (
+    Calibration,
+    Jobs,
+    OnDevice,
+    Rows,
+    RowsFile,
+    Seed,
+    StateFolder,
+    Study,
+    check_settings,
+    write_results,
+)
 from capture_lab.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
 from capture_lab.tasks.rows import FittedRow, part_of
 from capture_lab.tasks.task import Advance, Task

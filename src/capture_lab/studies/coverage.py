@@ -28,7 +28,7 @@ from capture_lab.studies import study
 from capture_lab.studies.montecarlo import REFERENCE, RESIDUAL, VOLUMES, Counts, Question, count, fit_methods, unit_of
 from capture_lab.studies.paper import COVERAGE_METHODS, Paper
 from capture_lab.studies.part_store import PartStore
-from capture_lab.studies.results import plain_table, write_results
+from capture_lab.studies.study import plain_table, write_results
 from capture_lab.tasks.task import Advance, Task, TestSet
 
 Found = Mapping[str, Mapping[str, Counts]]  # by place and method

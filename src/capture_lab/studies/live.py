@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from string import ascii_uppercase
 from time import perf_counter
 from typing import Any
 
@@ -16,36 +17,31 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, short
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
-from capture_cp.conformal.coverage import Count
 from capture_cp.conformal.groups import Tree
 from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import TIMED_OUT, Episode, episode_seeds
 from capture_cp.planning.mppi import MPPI
-from capture_cp.report.canvas import beside
-from capture_cp.spaces.strata import INFEASIBLE, has_grid
+from capture_cp.report.canvas import Picture
+from capture_cp.report.draw import Frames
+from capture_cp.report.panel import Panel
+from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.viewer.session import Frame, Session
-from capture_cp.viewer.texts import coverage_table, legend, table, target
+from capture_cp.viewer.texts import legend
+from capture_lab.studies.live_texts import Shown, Tally, counts_table, inside_line, regions_table, status_line
 from capture_lab.studies.view import ALONE, TaskView, page_controls, replaced
-from capture_lab.tasks.practice import ready_promise
+from capture_lab.tasks.drawing import Drawing
+from capture_lab.tasks.moment import Moment, PlanStep, plan_step, recorded_moment
 from capture_lab.tasks.recorded import recorded_task
-from capture_lab.tasks.rows import FittedRow, acting_row
-from capture_lab.tasks.scene import Moment, PlanStep, TaskScene, plan_step
+from capture_lab.tasks.rows import FittedRow, acting_row, ready_promise
 from capture_lab.tasks.task import Task
 
 #: The failure rate for which practice runs were played.
 PRACTICE_ALPHA = 0.1
 #: Number of starts; episodes use them in turn. How long (s) a finished one stays in view at speed 1.
 STARTS, OVER = 50, 1.0
+#: Size of a picture with one panel, in inches of 100 pixels.
+INCHES = 5.2, 4.4
 FIRST_PLAN = "planning; the first plan of a planner is compiled, for some seconds …"
-RECORDED = "Regions and counts are those of the recording."
-PRACTISED = (
-    "Calibrated on {practice:,} runs of this planner. New runs are exchangeable with them: a random step of a run is inside "
-    "its region with probability at least {target}. Steps of one run are not independent."
-)
-OTHERWISE = (
-    "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so the "
-    "percentage can differ from the target."
-)
 
 
 class Run:
@@ -102,63 +98,9 @@ class Run:
         return Moment(self._trail[-1], np.array(self._trail), np.array(self._missed), plan, outcome, plan_ms)
 
 
-def recorded(episode: Episode, time: int, method: str) -> Moment:
-    """A recorded episode at one time; its particles are those of `method` only if it was recorded with it."""
-    state, trail = episode.states[time], episode.states[: time + 1]
-    missed = np.append(False, ~episode.inside[:time]) if len(episode.inside) else np.zeros(time + 1, dtype=bool)
-    if time >= episode.steps:
-        return Moment(state, trail, missed, np.empty((0, episode.actions.shape[1])), episode.outcome)
-    same = episode.info.get("method") == method and len(episode.particles)
-    particles = episode.particles[time] if same else None
-    return Moment(state, trail, missed, episode.plans[time], None, float(episode.plan_ms[time]), particles)
-
-
 def regimes_of(task: Task, Y: Floats) -> Ints:
     """The regime of every configuration Y (n, dc), -1 where infeasible: (n,)."""
     return np.asarray(np.append(task.stratum_regimes, INFEASIBLE)[task.strata.index(Y)])
-
-
-@dataclass
-class Tally:
-    """Running counts of one method: outcomes of episodes, and steps by the regime they ended in."""
-
-    landed: Ints
-    held: Ints
-    outcomes: Counter[str] = field(default_factory=Counter)
-
-    def copy(self) -> Tally:
-        """A copy that later counts do not change."""
-        return Tally(self.landed.copy(), self.held.copy(), Counter(self.outcomes))
-
-    def counts(self, regimes: tuple[str, ...]) -> list[Count]:
-        """Steps over all, and by regime."""
-        names, held, landed = ("all", *regimes), self.held.tolist(), self.landed.tolist()
-        return [Count(*row) for row in zip(names, [sum(held), *held], [sum(landed), *landed])]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Everything that is shown at one time.
-
-    Attributes:
-        mode: "by hand", "live" or "replay".
-        now: with plans of the methods that are calibrated.
-        waiting: methods that are still being calibrated.
-        progress: of slow work, in words.
-        episode: number of the live episode.
-        practice: runs of this planner on which the first method's regions of executed steps are calibrated; 0 if they are
-            calibrated on other transitions, or if the settings differ from those of the runs.
-    """
-
-    settings: TaskView
-    scene: TaskScene
-    mode: str
-    now: Moment
-    waiting: tuple[str, ...]
-    progress: str
-    tallies: Mapping[str, Tally]
-    episode: int
-    practice: int
 
 
 class TaskSession(Session):
@@ -182,7 +124,8 @@ class TaskSession(Session):
         settings.check()
         self.settings, self.places, self.recordings = settings.resolved(), list(settings.task.place_names), {}
         self._tasks: dict[str, Task] = {}
-        self._scenes: dict[str, TaskScene] = {}
+        self._scenes: dict[str, Drawing] = {}
+        self._frames: dict[Any, Frames] = {}
         self._rows: dict[tuple[Any, ...], FittedRow] = {}
         self._transitions: dict[str, Transitions] = {}
         self._progress = ""
@@ -212,7 +155,9 @@ class TaskSession(Session):
         """The current state and plan, without regions, which take time."""
         with self._lock:
             if self.name is not None:
-                return recorded(self.recordings[self.name], self.time, self.settings.method)
+                episode = self.recordings[self.name]
+                now, method = recorded_moment(episode, self.time), episode.info.get("method")
+                return now if method == self.settings.method else replace(now, particles=None)
             if self._run is not None:
                 return self._run.now
             return Moment(self.state, self.state[None], np.zeros(1, dtype=bool), self.action[None])
@@ -259,7 +204,7 @@ class TaskSession(Session):
         with self._lock:
             place = str(self.settings.place)
             if place not in self._scenes:
-                self._scenes[place] = self.task.scene()
+                self._scenes[place] = self.task.drawing()
             self.scene = self._scenes[place]
             self.sliders = self.scene.sliders
             self.state, self.action = self.scene.first_look()
@@ -397,18 +342,32 @@ class TaskSession(Session):
 
     def frame(self) -> Frame:
         shown = self.shown()
-        scene, now, plans = shown.scene, shown.now, list(shown.now.plans.values()) or [[]]
-        pictures, enlarged = [scene.picture(now, steps) for steps in plans], scene.enlarged(now)
-        caption = " (left), ".join(now.plans) + " (right)" * (len(plans) > 1)
+        scene, now = shown.scene, shown.now
+        whole, near = scene.page_panels(now)
+        caption = " (left), ".join(now.plans) + " (right)" * (len(now.plans) > 1)
         lines = f"**{status_line(shown)}**", scene.reading(now), inside_line(shown)
         return Frame(
             "  \n".join(line for line in lines if line),
             "\n\n".join(part for part in (counts_table(shown), regions_table(shown)) if part),
-            scene.scene(now, pictures[0]),
-            [(caption, beside(pictures)), *([("Close-up of the next step", beside(enlarged))] if enlarged else [])],
+            scene.scene(now),
+            [
+                (caption, self._drawn("whole", list(zip(*whole)) if len(whole) > 1 else whole)),
+                *([("Close-up of the next step", self._drawn("near", [near]))] if near else []),
+            ],
             self._x(now),
             bool(shown.waiting or shown.progress),
         )
+
+    def _drawn(self, which: str, rows: Sequence[Sequence[Panel]]) -> Picture:
+        """Panels in rows as one picture."""
+        across = len(rows[0])
+        key = which, len(rows), across
+        if key not in self._frames:
+            letters = iter(ascii_uppercase)
+            places = ";".join("".join(next(letters) for _ in row) for row in rows)
+            width, height = INCHES
+            self._frames[key] = Frames((width * (1 + 0.7 * (across - 1)), height * len(rows)), places=places)
+        return self._frames[key].draw([panel for row in rows for panel in row])
 
     def shown(self) -> Shown:
         """What is shown now, with regions, not drawn yet."""
@@ -439,7 +398,7 @@ class TaskSession(Session):
         return np.concatenate([now.state, now.plan[0] if len(now.plan) else self.action])
 
 
-def _ahead(scene: TaskScene, fitted: FittedRow, now: Moment, settings: TaskView) -> list[PlanStep]:
+def _ahead(scene: Drawing, fitted: FittedRow, now: Moment, settings: TaskView) -> list[PlanStep]:
     """The steps of the plan: the first with the region of an executed step, the others as in the planner's cost."""
     assert isinstance(fitted.cap, Capture)  # the page's methods have one-step regions
     steps, promise = scene.ahead(fitted.cap, now, settings.alpha, settings.seed), fitted.promise
@@ -464,58 +423,3 @@ def _methods(settings: TaskView) -> list[str]:
 
 def _key(settings: TaskView, method: str) -> tuple[Any, ...]:
     return (settings.place, method, settings.k, settings.particles, settings.seed)
-
-
-# -- texts ---------------------------------------------------------------------------------------------------------------
-
-
-def status_line(shown: Shown) -> str:
-    """The current activity, in a few words."""
-    if shown.waiting:
-        return f"calibrating {' and '.join(shown.waiting)}{shown.progress} …"
-    if shown.mode == "by hand":
-        return shown.progress or "by hand: press Play to plan live, or move the sliders"
-    doing, now = "recording" if shown.mode == "replay" else f"episode {shown.episode + 1}", shown.now
-    text = f"{doing}, step {len(now.trail) - 1}"
-    if now.outcome is not None:
-        return f"{text}: {now.outcome}"
-    return text + (f", plan {now.plan_ms:.0f} ms" if now.plan_ms is not None else "")
-
-
-def inside_line(shown: Shown) -> str:
-    """How many executed steps of the first method ended inside their region; empty if there are none."""
-    tally = shown.tallies.get(shown.settings.method)
-    if tally is None or not tally.landed.sum():
-        return ""
-    held, landed = int(tally.held.sum()), int(tally.landed.sum())
-    share = f"{100 * held / landed:.0f}%, target {target(shown.settings.alpha)}"
-    return f"{held} of {landed} steps inside their region ({share})"
-
-
-def regions_table(shown: Shown) -> str:
-    """Cells of the first region by regime, or volumes without a grid, one column per method: Markdown."""
-    cells = {name: steps[0].cells for name, steps in shown.now.plans.items() if steps}
-    task, gridded = shown.scene.task, has_grid(shown.scene.task.strata)
-    of, names = np.append(task.stratum_regimes, len(task.regimes)), (*task.regimes, "infeasible")
-    counts = [np.bincount(of, weights=found, minlength=len(names)) for found in cells.values()]
-    shown_as = "{:,.0f}" if gridded else "{:.3g}"
-    rows = [[name, *map(shown_as.format, line)] for name, line in zip(names, zip(*counts))]
-    title = f"**Size of the next step's region** ({'cells' if gridded else 'volume'}, α = {shown.settings.alpha:g})"
-    return table(title, ["stratum", *cells], rows) if cells else ""
-
-
-def counts_table(shown: Shown) -> str:
-    """Executed steps that ended inside their region, and episodes by outcome, one column per method: Markdown."""
-    tallies, alpha = shown.tallies, shown.settings.alpha
-    if not tallies:
-        return ""
-    practised = PRACTISED.format(practice=shown.practice, target=target(alpha)) if shown.practice else OTHERWISE
-    counts = {name: tally.counts(shown.scene.task.regimes) for name, tally in tallies.items()}
-    named = dict.fromkeys(outcome for tally in tallies.values() for outcome in tally.outcomes)
-    failed = [outcome for outcome in named if outcome not in ("success", TIMED_OUT)] or ["fell"]
-    rows = [
-        [outcome, *(f"{tally.outcomes[outcome]} / {tally.outcomes.total()}" for tally in tallies.values())]
-        for outcome in ("success", *failed, TIMED_OUT)
-    ]
-    steps = coverage_table(counts, alpha, [RECORDED if shown.mode == "replay" else practised])
-    return f"{steps}\n\n{table('**Episodes so far**', ['ended with', *tallies], rows)}"

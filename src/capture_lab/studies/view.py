@@ -13,12 +13,17 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
+from capture_cp.base.progress import stage
 from capture_cp.capture.methods import METHODS
+from capture_cp.commands.film import check_film, write_film
 from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.viewer.controls import Choices, Control, Range
 from capture_cp.viewer.serve import Served
+from capture_lab.studies.planning import PlanningStudy
 from capture_lab.studies.study import Study
+from capture_lab.tasks.recorded import recorded_task
+from capture_lab.tasks.registry import register_task, task_names
 from capture_lab.tasks.task import PLANNER
 
 if TYPE_CHECKING:
@@ -80,10 +85,29 @@ class TaskView(Served, Study):
         return f"capture view {self.task.name}"
 
     def film(self, file: Path, console: Console) -> None:
-        from capture_lab.studies.film import save_task_film
-
+        """Draw every step of the first episode to replay, or of a new one, and write the video."""
         self.check()
-        save_task_film(self, file, console)
+        check_film(file, self.film_speed)
+        if self.task.name not in task_names():
+            register_task(type(self.task))
+        episode = next(iter(self.episodes().values()), None) or self._played()
+        film = recorded_task(episode).drawing().film(episode)
+        write_film(file, film.draw, episode.steps + 1, self.film_speed * film.rate)
+        console.print(f"Video of {episode.steps} steps, {episode.outcome}: {file}", soft_wrap=True, markup=False)
+        if not len(episode.particles):
+            console.print("The episode was recorded without regions: the video shows states and actions only.")
+
+    def _played(self) -> Episode:
+        """An episode of the planner, as `capture plan` records it."""
+        view = self.resolved()
+        settings = {name: getattr(view.planner, name) for name in ("horizon", "samples", "temperature")}
+        settings |= {name: getattr(view, name) for name in ("alpha", "seed", "k", "weights", "particles", "max_leaves")}
+        study = PlanningStudy.of(view.task, episodes=1, methods=(view.method,), **settings)
+        task, place = view.task.at(view.place), str(view.place)
+        with stage(f"calibrating {view.method}"):
+            fitted = study.fit(task, view.method)
+        with stage("playing an episode"):
+            return next(study.play(fitted, place, view.method, [0]))
 
     def episodes(self) -> dict[str, Episode]:
         """The episodes to replay, by the names of their files."""

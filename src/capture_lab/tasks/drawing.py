@@ -1,6 +1,6 @@
-"""Pictures of any task: its configuration space by stratum, regions, paths and particles, as figures and films.
+"""How a task looks at one time, described once: panels for films and the page, a scene in 3D, and the page's sliders.
 
-A task with more to show derives from `Drawing`, and from `Storyboard` for its films.
+`Drawing` works for any task. One with more to show derives from it and adds panels of its workspace, bodies, or texts.
 """
 
 from __future__ import annotations
@@ -8,335 +8,260 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
-from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import part_volumes
-from capture_cp.capture.region_search import particles_of
+from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.episode import TIMED_OUT, Episode
-from capture_cp.report.canvas import Picture
-from capture_cp.report.draw import Frames, figure_of, save
-from capture_cp.report.panel import Line, Panel
-from capture_cp.report.space import Space, Step, Window
-from capture_cp.report.style import (
-    INFEASIBLE_COLOUR,
-    OUTCOME,
-    START,
-    STEP_MARKS,
-    WALL_COLOUR,
-    colour_of,
-    label,
-)
-from capture_cp.spaces.strata import grid_of, has_grid
+from capture_cp.report.canvas import INFEASIBLE_LEGEND, Canvas, Picture
+from capture_cp.report.draw import Frames
+from capture_cp.report.panel import Panel
+from capture_cp.report.scene import Handle, Scene
+from capture_cp.report.space import Step, Window, paint_regions
+from capture_cp.report.style import ACTION, OUTCOME, OUTSIDE, PARTICLES, START, STEP_MARKS, STRATA_COLOURS
+from capture_cp.spaces.strata import INFEASIBLE, grid_of, has_grid
+from capture_cp.viewer.session import Slider
+from capture_cp.viewer.texts import REGION_KEY
+from capture_lab.tasks.figures import Figures
+from capture_lab.tasks.moment import Moment, PlanStep, plan_step, recorded_moment
 from capture_lab.tasks.recorded import recorded_method, recorded_region
-from capture_lab.tasks.task import Task
 
-#: Random inputs among which the situations of a figure are found, outcomes drawn in each, and slices of a space.
-INPUTS, OUTCOMES, SLICES = 20_000, 200, 5
-#: Opacity of strata that are the subject of a figure, and size of many outcomes and of particles.
-STRATA, SMALL = 0.8, (0.75, 1.0)
-#: A window on a region grows up to this many times to include the start of the step; margin of windows.
-MOST_GROWTH, MARGIN = 1.5, 0.08
-#: Half a side of a close-up without regions, in small lengths of the task; how much wider it is than most regions.
+#: Pixels along the longer side of the flat picture of a scene; fewer where strata are computed one by one.
+PIXELS, FEWER = 240, 80
+#: Random inputs that give the range of the entries of a state.
+INPUTS = 1000
+#: Half a side of a film's close-up without regions, in small lengths of the task; how much wider it is than most regions.
 CLOSE, ROOM = 12.0, 1.3
-SUCCESS, FAILED, LATE = ("#0072B2", "-"), ("#D55E00", "--"), ("#555555", ":")
+#: Diameter of particles in a scene, and their height above its flat picture.
+DOT, LIFT = 0.008, 0.002
 
 
-class Drawing:
-    """Draws one task in one place."""
+class Drawing(Figures):
+    """One task in pictures, films and on the live page."""
 
-    #: The two axes of the configuration that pictures show.
-    shown: tuple[int, int] = (0, 1)
-    #: Title of the figure of all paths, and what a path that failed did.
-    paths_title, failed = "Paths of all episodes", "failed"
+    #: Size of a film in inches, letters of its panels, their layout, most entries of the legend in one row, and whether the
+    #: space has ticks.
+    inches: tuple[float, float] = (10.4, 5.4)
+    places: str = "AB"
+    layout: Mapping[str, Any] = MappingProxyType({})
+    columns, ticks = 4, False
+    #: Words for an outcome in the heading of a film's last picture.
+    ends: Mapping[str, str] = {"success": "reached the goal", TIMED_OUT: "out of time"}
+    #: Whether every step of a plan has a region, or only the first, as in the planner's cost; and a key of the pictures.
+    regions_along, key = True, REGION_KEY
+    #: Label, unit and hint of the slider of each entry of the input, None without one; by default the entries' names.
+    entries: Sequence[tuple[str, float, str] | None] = ()
+    camera: tuple[Floats, Floats] = (np.array([0.0, -1.15, 1.4]), np.array([0.0, -0.05, 0.0]))
 
-    def __init__(self, task: Task) -> None:
-        self.task: Any = task
+    # -- one time -----------------------------------------------------------------------------------------------------
 
-    # -- figures of studies -------------------------------------------------------------------------------------------
+    def step(self, now: Moment, steps: Sequence[PlanStep]) -> Step:
+        """A moment with the steps that one method plans, as far as pictures of the space show it."""
+        path = now.trail[:, self._axes]
+        first = steps[0] if steps else PlanStep(np.empty((0, len(self._axes))))
+        went = None if now.after is None else now.after[self._axes]
+        later = [(step.cloud, step.region) for step in steps[1:]]
+        return Step(first.region, first.cloud, path[-1], went, now.inside, path, path[now.missed], later)
 
-    def coverage_figures(
-        self, study: Any, tasks: Mapping[str, Task], caps: Mapping[str, Mapping[str, Capture]], folder: Path
-    ) -> list[Path]:
-        """Write PNG files of every place and of the regions of calibrated methods there; `caps` are by place and method."""
-        files = []
-        for name, task in tasks.items():
-            spaces, regions = (folder / f"{Path(name).stem}-{kind}.png" for kind in ("spaces", "regions"))
-            task.drawing().draw_spaces(spaces)
-            task.drawing().draw_regions(caps[name], study.alpha, regions)
-            files += [spaces, regions]
-        return files
+    def panels(self, now: Moment, film: Film) -> list[Panel]:
+        """All panels of a film's picture."""
+        step = self.step(now, now.steps)
+        bare: dict[str, Any] = {} if self.ticks else {"ticks": False, "across": "", "up": ""}
+        near = self.space.near(step, film.half)
+        return [*self.workspace(now), *(replace(panel, **bare) for panel in self.space.whole_and_near(step, near))]
 
-    def planning_figures(
-        self, study: Any, tasks: Mapping[str, Task], results: Mapping[tuple[str, str], Sequence[Any]], folder: Path
-    ) -> list[Path]:
-        """Write a PNG file of the paths of every episode; `results` are summaries of episodes by place and method."""
-        file = folder / "trajectories.png"
-        self.draw_trajectories(tasks, results, file)
-        return [file]
+    def workspace(self, now: Moment) -> list[Panel]:
+        """The panels before the configuration space."""
+        return []
 
-    def figure_data(self, tasks: Mapping[str, Task], figure: str) -> Any:
-        """The JSON-ready numbers behind a figure, by its name without ending; None if its settings say it all."""
-        return None
+    def page_panels(self, now: Moment) -> tuple[list[list[Panel]], list[Panel]]:
+        """For every method its panels of the whole space, and its close-up; no close-ups without plans."""
+        steps = [self.step(now, plan) for plan in now.plans.values()] or [self.step(now, [])]
+        ends = [self.space.near(step) for step in steps]
+        low, high = np.min([end.low for end in ends], axis=0), np.max([end.high for end in ends], axis=0)
+        near = self.space.squared(Window(low, high, self.window.angles))
+        pairs = [self.space.whole_and_near(step, near) for step in steps]
+        return [[whole] for whole, _ in pairs], [close for _, close in pairs] if now.steps else []
 
-    def player_data(self, caps: Mapping[str, Capture], episodes: Mapping[str, Sequence[Episode]]) -> Any:
-        """JSON-ready data for the player of a page, which shows episodes by method; None if there is no player."""
-        return None
+    # -- films --------------------------------------------------------------------------------------------------------
 
-    def storyboard(self, episode: Episode) -> Storyboard:
-        """The object that draws a recorded episode of this task, step by step."""
-        return Storyboard(self, episode)
+    def film(self, episode: Episode) -> Film:
+        """The film of a recorded episode of this task."""
+        return Film(self, episode)
 
-    # -- the configuration space --------------------------------------------------------------------------------------
+    @property
+    def name(self) -> str:
+        """The task and its place in the heading of a film."""
+        return str(self.task.place)
+
+    def film_key(self, regions: bool) -> list[Any]:
+        """Entries of a film's legend."""
+        return [*self.strata_key(), *(STEP_MARKS if regions else (START, OUTCOME))]
+
+    # -- plans --------------------------------------------------------------------------------------------------------
+
+    def ahead(self, cap: Capture, now: Moment, alpha: float, seed: int) -> list[PlanStep]:
+        """The steps of a plan with their regions.
+
+        The noise is the same at every call, so that a picture changes only if the state or the plan does. A Gaussian has the
+        covariance of the first step at every step.
+        """
+        gaussian, rng, steps = isinstance(cap.score, Mahalanobis), stream(seed, "picture"), list[PlanStep]()
+        states = np.tile(now.state, (cap.n_particles, 1))
+        for h, action in enumerate(now.plan):
+            x = np.concatenate([states.mean(axis=0) if h else now.state, action])
+            states = self.believed(states, np.tile(action, (len(states), 1)), rng)
+            cloud: Any = np.ascontiguousarray(states[:, self._axes])
+            if h == 0 and now.particles is not None and now.particles.shape == cloud.shape:
+                cloud = now.particles
+            if h > 0 and not self.regions_along:
+                steps.append(PlanStep(cloud))
+            elif h == 0 and (gaussian or not self.regions_along):
+                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, rng=seed)))
+            else:
+                first = steps[0].region if gaussian else None
+                prediction = cloud if first is None else (cloud.mean(axis=0)[None], first.prediction.cov)
+                steps.append(plan_step(cap, x, cloud, cap.region(x, alpha, prediction=prediction), count=h == 0))
+        return steps
+
+    def believed(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, ds) predicted by the model of a plan."""
+        return np.asarray(self.task.model_step(states, actions, rng))
+
+    # -- the page -----------------------------------------------------------------------------------------------------
+
+    def first_look(self) -> tuple[Floats, Floats]:
+        """The state and the action shown before anything has moved."""
+        return self.task.starts(1)[0], self.task.bounds / 2
+
+    def placed(self, state: Floats) -> Floats:
+        """The feasible state nearest to the requested one."""
+        axes, strata, state = self._axes, self.task.strata, state.copy()
+        state[axes] = np.clip(state[axes], *self.corners())
+        if strata.index(state[axes][None])[0] == INFEASIBLE:
+            if has_grid(strata):
+                free = grid_of(strata).require_grid().centre(np.flatnonzero(strata.labels != INFEASIBLE))
+                state[axes] = free[np.argmin(np.linalg.norm(free - state[axes], axis=1))]
+            else:
+                extent = self.task.extent
+                state[axes] = extent.nearest(state[axes], self.task.metric, strata.index(extent.configurations) >= 0)
+        return state
+
+    @property
+    def legend(self) -> Sequence[tuple[str, str]]:
+        """Names and colours of the things in the pictures."""
+        return (*zip(self.task.strata.names, STRATA_COLOURS), *INFEASIBLE_LEGEND)
+
+    marks = PARTICLES, START, ACTION, OUTSIDE
+
+    @property
+    def state_bounds(self) -> tuple[Floats, Floats]:
+        """Bounds (ds,) of a state: of the space, and of random inputs."""
+        X = self.task.inputs(INPUTS, np.random.default_rng(0))[:, : len(self.task.states)]
+        low, high = X.min(axis=0), X.max(axis=0)
+        low[self._axes], high[self._axes] = self.corners()
+        return low, high
 
     @cached_property
-    def space(self) -> Space:
-        """The configuration space in pictures."""
-        task = self.task
-        names = [str(task.states[axis]) for axis in task.axes]
-        return Space(task.strata, self.window, names, checked_shown(self.shown, len(names)))
+    def sliders(self) -> list[Slider]:
+        """Sliders for state and action, within the bounds of the space, of random inputs and of actions."""
+        task, low, high = self.task, *self.state_bounds
+        ends = np.hstack([np.stack([low, high]), np.stack([-task.bounds, task.bounds])])
+        entries = self.entries or [(name, 1.0, "") for name in (*task.states, *task.actions)]
+        return [Slider.between(entry[0], i, ends[:, i], *entry[1:]) for i, entry in enumerate(entries) if entry is not None]
+
+    def reading(self, now: Moment) -> str:
+        """The state as text, in Markdown."""
+        m = int(self.task.strata.index(now.state[self._axes][None])[0])
+        numbers = ", ".join(f"{name} {value:.3g}" for name, value in zip(self.task.states, now.state))
+        return f"{numbers}; {'infeasible' if m == INFEASIBLE else self.task.strata.names[m]}"
+
+    # -- three dimensions ---------------------------------------------------------------------------------------------
+
+    def scene(self, now: Moment) -> Scene:
+        """The scene: by default the flat picture of the space, with particles and the path on it."""
+        here = self._on_picture(now.state[None])[0]
+        points = now.points(DOT, self._on_picture)
+        return Scene({}, points, self.flat_picture(now)[0], handle=Handle(here - [0, 0, LIFT], (True, True, False)))
+
+    def dragged(self, state: Floats, place: Floats) -> Floats:
+        """The state (ds,) once its handle is at a place (3,)."""
+        after, window = state.copy(), self.space.window
+        middle = (window.low + window.high) / 2
+        for axis, along in zip(self.space.shown, place / self._scale):
+            after[self._axes[axis]] = along + middle[axis]
+        return after
+
+    def flat_picture(self, now: Moment) -> tuple[Picture, Canvas, Floats]:
+        """The slice of the space with the regions of the first method, its canvas, and where the slice lies (dc,)."""
+        steps, rest = now.steps, self.step(now, now.steps).middle.copy()
+        rest[list(self.space.shown)] = 0.0
+        picture = self._canvas.ground(rest)[1].copy()
+        paint_regions(self._canvas, picture, [step.region for step in steps], rest)
+        return picture, self._canvas, rest
+
+    @cached_property
+    def _canvas(self) -> Canvas:
+        shown, pixels = list(self.space.shown), PIXELS if has_grid(self.task.strata) else FEWER
+        window, axes = self.space.window, (self.space.shown[0], self.space.shown[1])
+        return Canvas(self.space.strata, window.low[shown], window.high[shown], pixels, axes, self.space.kinds)
 
     @property
-    def window(self) -> Window:
-        """The whole grid of the strata; without a grid, the range of random inputs."""
-        task, angles = self.task, self.task.metric.angles(len(self.task.axes))
-        if not has_grid(task.strata):
-            return Window(task.extent.low, task.extent.high, angles)
-        grid = grid_of(task.strata).require_grid()
-        low = grid.origin - grid.spacing / 2
-        return Window(low, low + grid.spacing * np.array(grid.shape), angles)
+    def _scale(self) -> float:
+        return Scene.side / float(self.space.window.size[list(self.space.shown)].max())
 
-    @property
-    def middle(self) -> Floats:
-        """The configuration (dc,) of the slice behind paths."""
-        if not has_grid(self.task.strata):
-            return np.asarray(self.task.extent.middle)
-        return (self.window.low + self.window.high) / 2
-
-    def slices(self) -> list[Floats]:
-        """Configurations of a few slices across the first hidden axis, through the middle of the others."""
-        hidden = [axis for axis in range(len(self.middle)) if axis not in self.space.shown][:1]
-        found = np.tile(self.middle, (SLICES if hidden else 1, 1))
-        for axis in hidden:
-            found[:, axis] = np.linspace(self.window.low[axis], self.window.high[axis], SLICES + 2)[1:-1]
-        return list(found)
-
-    # -- single figures -----------------------------------------------------------------------------------------------
-
-    def strata_key(self) -> list[Any]:
-        """Legend entries of strata."""
-        return [(name, colour_of(m)) for m, name in enumerate(self.task.strata.names)]
-
-    def region_key(self) -> list[Any]:
-        """Legend entries of regions: their strata, infeasible cells of theirs and of the space, marks of steps."""
-        strata = [(f"region: {name}", colour) for name, colour in self.strata_key()]
-        return [*strata, ("region: infeasible", INFEASIBLE_COLOUR), ("infeasible", WALL_COLOUR), *STEP_MARKS]
-
-    def draw_spaces(self, file: Path) -> None:
-        """The configuration space by stratum, or slices of it."""
-        hidden = [axis for axis in range(len(self.middle)) if axis not in self.space.shown]
-        more = ", others in the middle" if len(hidden) > 2 else ""
-        panels = []
-        for rest in self.slices():
-            title = self.space.place(rest, hidden if len(hidden) < 3 else hidden[:1]) + more
-            panels.append(self.space.panel(rest, pale=STRATA, title=title or "configuration space"))
-        size = 4.2 * len(panels), 4.6 if len(panels) == 1 else 5.2
-        save(figure_of([panels], size, key=[*self.strata_key(), ("infeasible", WALL_COLOUR)]), file)
-
-    def draw_regions(self, caps: Mapping[str, Capture], alpha: float, file: Path) -> None:
-        """Regions of every method, one row of panels per situation."""
-        rows = []
-        for number, (situation, x) in enumerate(self.situations().items()):
-            panels = self.region_panels(x, {name: cap.region(x, alpha, rng=0) for name, cap in caps.items()})
-            panels[0] = replace(panels[0], up=situation)
-            rows.append(with_titles(panels, caps) if number == 0 else panels)
-        title = f"{label(self.task.place)}: regions at {1 - alpha:.0%}"
-        save(figure_of(rows, (2.3 * len(caps), 2.5 * len(rows)), title, self.region_key(), 5), file)
-
-    def region_panels(self, x: Floats, regions: Mapping[str, Region]) -> list[Panel]:
-        """The regions of one input x (dx,), with true outcomes, in one window."""
-        after = self.task.outcomes(x[None], OUTCOMES, seed=1)[0]
-        start, space, whole = np.asarray(x)[list(self.task.axes)], self.space, self.window
-        boxes = [np.clip(region.finite_box(), whole.low, whole.high) for region in regions.values()]
-        window = space.squared(Window.around(np.vstack([after, *boxes]), whole.angles, MARGIN))
-        window = with_start(space, window, start)
-        return [
-            space.panel(
-                after.mean(axis=0),
-                window,
-                region,
-                particles=space.flat(particles_of(region.prediction), window),
-                start=space.flat(start, window)[0],
-                outcomes=space.flat(after, window),
-                inside=region.contains(after),
-                across=size_of(region),
-                up="",
-                ticks=False,
-                small=SMALL,
-            )
-            for region in regions.values()
-        ]
-
-    def situation_inputs(self, rng: np.random.Generator) -> Floats:
-        """Random inputs (n, dx) among which situations are found."""
-        return np.asarray(self.task.inputs(INPUTS, rng))
-
-    def situations(self) -> dict[str, Floats]:
-        """Inputs whose regions are drawn, by name: one per regime in which the true system ends."""
-        X = self.situation_inputs(np.random.default_rng(7))
-        regimes = self.task.stratum_regimes[self.task.strata.index(self.task.outcomes(X, 1, seed=3)[:, 0])]
-        firsts = {name: np.flatnonzero(regimes == number)[:1] for number, name in enumerate(self.task.regimes)}
-        return {name: X[first[0]] for name, first in firsts.items() if len(first)}
-
-    def path_panels(self, runs: Sequence[Any]) -> list[Panel]:
-        """Paths of episodes, drawn one above the other if there are several panels; `runs` are summaries of episodes."""
-        lines = tuple(self._path(run, self.space.flat(np.array(run["path"]))) for run in runs)
-        background = self.background()
-        return [replace(background, lines=(*background.lines, *lines), ticks=False, across=reached(runs), up="")]
-
-    def background(self) -> Panel:
-        """What paths are drawn on."""
-        return self.space.panel(self.middle)
-
-    def _path(self, run: Any, points: Floats) -> Line:
-        colour, dash = {"success": SUCCESS, TIMED_OUT: LATE}.get(run["outcome"], FAILED)
-        return Line(points, colour, 0.8, dash, 0.7, order=3)
-
-    def draw_trajectories(
-        self, tasks: Mapping[str, Task], results: Mapping[tuple[str, str], Sequence[Any]], file: Path
-    ) -> None:
-        """Paths of every episode, one column per method."""
-        methods = list(dict.fromkeys(name for _, name in results))
-        rows: list[list[Panel]] = []
-        for place, task in tasks.items():
-            columns = [task.drawing().path_panels(results[place, name]) for name in methods]
-            for panels in zip(*columns):
-                rows.append([replace(panels[0], up=f"{label(task.place)}{panels[0].up}"), *panels[1:]])
-        rows[0] = with_titles(rows[0], methods)
-        heights = [float((row[0].high - row[0].low)[1]) for row in rows]  # type: ignore[operator]
-        size = max(2.3 * len(methods), 6.0), 2.5 * len(rows) + 0.4
-        figure = figure_of(rows, size, self.paths_title, self.path_key(), 3, height_ratios=heights)
-        save(figure, file, 150)
-
-    def path_key(self) -> list[Any]:
-        """Legend entries of paths."""
-        ends = {"reached the goal": SUCCESS, self.failed: FAILED, "timed out": LATE}
-        return [Line(np.empty((0, 2)), look[0], 1.5, look[1], name=name) for name, look in ends.items()]
+    def _on_picture(self, Y: Floats) -> Floats:
+        """Configurations or states (n, d) on the flat picture: (n, 3)."""
+        Y = Y[:, self._axes] if Y.shape[1] == len(self.task.states) else Y
+        shown, window = list(self.space.shown), self.space.window
+        flat = (Y - (window.low + window.high) / 2)[:, shown] * self._scale
+        return np.column_stack([flat, np.full(len(flat), LIFT)])
 
 
-class Storyboard:
-    """Draws a recorded episode, one picture per control step: other panels, the space with its region, and a close-up.
+class Film:
+    """Draws a recorded episode, one picture per control step.
 
     Attributes:
         rate: control steps per second.
         cap: the episode's method, not fitted; None for an episode without regions.
     """
 
-    #: Size of the figure in inches, letters of its panels, their layout, and most entries of the legend in one row.
-    inches: tuple[float, float] = (10.4, 5.4)
-    places: str = "AB"
-    layout: Mapping[str, Any] = MappingProxyType({})
-    columns = 4
-    #: Whether the space has ticks.
-    ticks = False
-    #: Words for an outcome in the heading of the last picture.
-    ends: Mapping[str, str] = {"success": "reached the goal", TIMED_OUT: "out of time"}
-
-    def __init__(self, drawing: Any, episode: Episode) -> None:
-        self.drawing, self.task, self.episode = drawing, drawing.task, episode
-        self.task.check_episode(episode)
-        self.rate: float = self.task.rate
-        self.cap = recorded_method(episode, self.task)
-        self.frames = Frames(self.inches, self.key(), self.columns, self.places, **self.layout)
+    def __init__(self, drawing: Drawing, episode: Episode) -> None:
+        self.drawing, self.episode = drawing, episode
+        drawing.task.check_episode(episode)
+        self.rate: float = drawing.task.rate
+        self.cap = recorded_method(episode, drawing.task)
+        key = drawing.film_key(self.cap is not None)
+        self.frames = Frames(drawing.inches, key, drawing.columns, drawing.places, **drawing.layout)
 
     def draw(self, step: int) -> Picture:
         """The picture (h, w, 3) of a step, 0 to T: the state, and the region of the action taken there."""
-        when = f"{self.title}: step {step} of {self.episode.steps}, {step / self.rate:.1f} s"
-        outcome = self.ends.get(self.episode.outcome, self.episode.outcome)
-        return self.frames.draw(self.panels(step), when if step < self.episode.steps else f"{when}: {outcome}")
+        run = self.episode
+        when = f"{self.drawing.name}, {run.info.get('method', '')}: step {step} of {run.steps}, {step / self.rate:.1f} s"
+        heading = when if step < run.steps else f"{when}: {self.drawing.ends.get(run.outcome, run.outcome)}"
+        return self.frames.draw(self.drawing.panels(self.moment(step), self), heading)
 
-    @property
-    def title(self) -> str:
-        """The place and the method of the episode."""
-        return f"{self.task.place}, {self.episode.info.get('method', '')}"
-
-    def key(self) -> list[Any]:
-        """Entries of the legend: colours of strata, and marks."""
-        return [*self.drawing.strata_key(), *self.marks()]
-
-    def marks(self) -> list[Any]:
-        """The marks of steps."""
-        return [START, OUTCOME] if self.cap is None else [*STEP_MARKS]
-
-    def panels(self, step: int) -> list[Panel]:
-        """All panels of a step."""
-        whole, near = self.drawing.space.whole_and_near(self.step(step), self.half)
-        bare: dict[str, Any] = {} if self.ticks else {"ticks": False, "across": "", "up": ""}
-        return [*self.workspace(step), replace(whole, **bare), replace(near, **bare)]
-
-    def workspace(self, step: int) -> list[Panel]:
-        """The panels before the configuration space."""
-        return []
-
-    def step(self, step: int) -> Step:
+    def moment(self, step: int) -> Moment:
         """A step as far as the episode has it."""
-        run, axes, going = self.episode, list(self.task.axes), step < self.episode.steps
-        cloud = run.particles[step] if step < len(run.particles) else np.empty((0, len(axes)))
+        now, run = recorded_moment(self.episode, step), self.episode
+        if step >= run.steps:
+            return now
         inside = bool(run.inside[step]) if step < len(run.inside) else None
-        path = run.states[: step + 1][:, axes]
-        return Step(self.region(step), cloud, path[-1], run.states[step + 1][axes] if going else None, inside, path)
-
-    def region(self, step: int) -> Region | None:
-        """The region of a step; None if there is none."""
-        return None if self.cap is None else recorded_region(self.episode, self.cap, step)
+        region = None if self.cap is None else recorded_region(run, self.cap, step)
+        plans = {} if now.particles is None else {"recorded": [PlanStep(now.particles, region)]}
+        return replace(now, after=run.states[step + 1], inside=inside, plans=plans)
 
     @cached_property
     def half(self) -> float:
         """Half a side of the close-up, enough to show most regions whole."""
-        regions = [region for step in range(len(self.episode.particles)) if (region := self.region(step)) is not None]
+        regions = [self.moment(step).steps[0].region for step in range(len(self.episode.particles))]
         if not regions:
-            return CLOSE * float(self.task.cell)
+            return CLOSE * float(self.drawing.task.cell)
         shown, size = list(self.drawing.space.shown), self.drawing.window.size
-        widths = [np.minimum(np.diff(region.finite_box(), axis=0)[0], size)[shown].max() for region in regions]
+        widths = [np.minimum(np.diff(region.finite_box(), axis=0)[0], size)[shown].max() for region in regions if region]
         return ROOM * float(np.quantile(widths, 0.9)) / 2
-
-
-def checked_shown(shown: tuple[int, int], dims: int) -> tuple[int, int]:
-    """The two axes that pictures show, checked to be different axes of the configuration's `dims`."""
-    if len(shown) != 2 or len(set(shown)) != 2 or not all(0 <= axis < dims for axis in shown):
-        raise CaptureError(f"shown is {tuple(shown)}; expected two different axes of the configuration, 0 to {dims - 1}.")
-    return shown
-
-
-def size_of(region: Region) -> str:
-    """The size of a region as text."""
-    if has_grid(region.strata):
-        return f"{len(region.cells()):,} cells"
-    volume = part_volumes(region, stream(0, "picture")).sum()
-    return f"volume {volume:.3g}" if np.isfinite(volume) else "whole strata"
-
-
-def with_titles(panels: Sequence[Panel], titles: Any) -> list[Panel]:
-    """Panels with titles."""
-    return [replace(panel, title=title) for panel, title in zip(panels, titles)]
-
-
-def with_start(space: Space, window: Window, start: Floats) -> Window:
-    """The window, enlarged to include a start (dc,) if that does not make it much larger."""
-    both = np.vstack([window.low, window.high, window.placed(start)])
-    wide = space.squared(Window.around(both, window.angles, MARGIN / 2))
-    grown = (wide.size / window.size)[list(space.shown)].max()
-    inside = ((both[2] > both[0]) & (both[2] < both[1]))[list(space.shown)].all()
-    return wide if not inside and grown <= MOST_GROWTH else window
-
-
-def reached(runs: Sequence[Any]) -> str:
-    """How many episodes reached the goal, in words."""
-    return f"{sum(run['outcome'] == 'success' for run in runs)} of {len(runs)} reach the goal"

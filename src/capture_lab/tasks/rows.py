@@ -1,4 +1,9 @@
-"""Rows of a planning table: how each row plans, fitted to a task and played in closed loop."""
+"""Rows of a planning table: how each row plans, fitted to a task and played in closed loop.
+
+Some practise: the regions of their executed steps are calibrated on closed-loop runs of their planner. The regions in the
+planner's cost stay the same, so practice does not change its behaviour. New runs are then exchangeable with the practice
+runs, and a random step of one lies in its region with probability at least 1 - alpha, also by stratum.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,14 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.base.streams import stream
+from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.adaptive import AdaptiveScale
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.conformal.groups import Tree
+from capture_cp.capture.on_policy import executed
+from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
@@ -27,7 +33,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 
 if TYPE_CHECKING:
-    from capture_lab.tasks.task import Task
+    from capture_lab.tasks.task import Advance, Task
 
 #: Step size of rows that adapt online: large, since an episode has a few dozen steps.
 RATE = 0.5
@@ -49,7 +55,7 @@ class Row:
         online: whether thresholds adapt during the episode.
         corrected: whether the model's bias is corrected by separate transitions.
         oracle: whether the true system is the model, an upper limit for planning.
-        practice: closed-loop runs on which the regions of executed steps are calibrated, see `capture_lab.tasks.practice`;
+        practice: closed-loop runs on which the regions of executed steps are calibrated, see `practised`;
             0 uses the regions of the planner's cost.
     """
 
@@ -229,3 +235,53 @@ def part_of(size: int, calibration: float) -> int:
             f"calibration is {calibration:g}; expected a fraction of the data above 0 and up to 1, or a whole number."
         )
     return max(1, round(calibration * size)) if calibration <= 1 else int(calibration)
+
+
+# -- practice -------------------------------------------------------------------------------------------------------------
+
+
+def practised(
+    fitted: FittedRow,
+    task: Task,
+    alpha: float = 0.1,
+    seed: int = 0,
+    device: Device = "cpu",
+    advance: Advance | None = None,
+) -> FittedRow:
+    """A row whose regions of executed steps are calibrated on `row.practice` runs of its planner.
+
+    `task` is the task that the row was fitted to. Nothing is played if a saved calibration exists, see `Task.practice_file`.
+    """
+    if not isinstance(fitted.cap, Capture):
+        raise CaptureError("executed steps calibrate one-step regions; use a row without regions for a horizon.")
+    ready = ready_promise(fitted, task, seed) if alpha == 0.1 else None
+    if ready is not None:
+        return replace(fitted, promise=ready)
+    seeds = [derived_seed(seed, "practice", fitted.task.place, run) for run in range(fitted.row.practice)]
+    runs = []
+    for run in fitted.play(fitted.task.starts(len(seeds)), alpha, list(zip(seeds, seeds)), device, regions=False):
+        runs.append(run)
+        if advance is not None:
+            advance(1)
+    return replace(fitted, promise=on_episodes(fitted.task, fitted.cap, runs))
+
+
+def ready_promise(fitted: FittedRow, task: Task, seed: int) -> Capture | None:
+    """The saved calibration on practice runs of exactly this row, fitted to `task`, at alpha = 0.1; None if missing."""
+    cap, file = fitted.cap, task.practice_file(fitted.row)
+    if file is None or seed != 0 or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
+        return None
+    promise = Capture.load(file, model=fitted.task, strata=task.strata)
+    return promise if (promise.score_, promise.n_particles) == (cap.score_, cap.n_particles) else None
+
+
+def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
+    """The method `like`, calibrated on the executed steps of whole episodes, which are too few for a tree.
+
+    The tree is replaced by one threshold per stratum, or by a single one if the method ignores strata.
+    """
+    groups, rows = like.groups_, executed(runs, task.axes)
+    if isinstance(groups, Tree):
+        groups = OneGroup() if groups.stratum_input == "none" else PerStratum()
+    cap = Capture(**(like.get_params(deep=False) | {"model": task, "groups": groups}))
+    return cap.fit(rows.X, rows.Y, episodes=rows.episodes)

@@ -33,7 +33,6 @@ from capture_lab.tasks.rows import Row, method_rows, own_rows, practice_rows
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
     from capture_lab.tasks.drawing import Drawing
-    from capture_lab.tasks.scene import TaskScene
 
 #: What must be avoided: cells of a grid, bool (cells,), or a function of configurations (n, dc), see `PythonRollout`.
 Hazard = Bools | Callable[[Floats], Any]
@@ -445,16 +444,10 @@ class Task(TaskOptions):
     # -- pictures -----------------------------------------------------------------------------------------------------
 
     def drawing(self) -> Drawing:
-        """The object that draws figures and videos of this task; needs matplotlib."""
+        """The object that draws figures, videos and the live page of this task; needs matplotlib."""
         from capture_lab.tasks.drawing import Drawing
 
         return Drawing(self)
-
-    def scene(self) -> TaskScene:
-        """The scene of this task on the live page."""
-        from capture_lab.tasks.scene import TaskScene
-
-        return TaskScene(self)
 
 
 class OutcomesOnCuda(Protocol):

@@ -23,6 +23,7 @@ from capture_cp.planning.distance import traversable_distance
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_lab.tasks.corrected import marble_correction
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.cspace import MarbleStrata
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.marble.drawing import MarbleDrawing
     from capture_lab.tasks.marble.planner import MarbleWeights
-    from capture_lab.tasks.marble.scene import MarbleScene
 
 Design = Literal["grid", "random"]
 
@@ -173,13 +173,10 @@ class Marble(Task):
         return Tree(per_stratum=False, max_leaves=LEAVES)
 
     def corrected(self, seed: int) -> Marble:
-        from capture_lab.tasks.marble.corrected import corrected
-
         if not self.training:
             return self
-        teacher = replace(self, drag=self.training_drag)
-        learnt = corrected(teacher, self.training, stream(self.seed_here(seed), "training"))
-        return replace(self, correction=learnt.correction)
+        teacher, rng = replace(self, drag=self.training_drag), stream(self.seed_here(seed), "training")
+        return replace(self, correction=marble_correction(teacher, self.training, rng))
 
     def oracle(self) -> Marble:
         if self.drag:
@@ -272,7 +269,7 @@ class Marble(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.marble.rows import ROWS
+        from capture_lab.tasks.marble.options import ROWS
 
         return ROWS
 
@@ -350,8 +347,3 @@ class Marble(Task):
         from capture_lab.tasks.marble.drawing import MarbleDrawing
 
         return MarbleDrawing(self)
-
-    def scene(self) -> MarbleScene:
-        from capture_lab.tasks.marble.scene import MarbleScene
-
-        return MarbleScene(self)

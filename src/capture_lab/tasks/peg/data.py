@@ -6,13 +6,12 @@ the beginning of a larger one.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from math import ceil
 
 import numpy as np
 
-from capture_cp.base.checks import Floats, Ints, finite_array, whole_number
+from capture_cp.base.checks import Floats, whole_number
 from capture_cp.base.streams import stream
 from capture_cp.data.rollouts import Rollouts
 from capture_cp.data.transitions import Transitions
@@ -76,24 +75,7 @@ def rolled_out(
     actions = np.repeat(rng.uniform(-bound, bound, size=(n, drawn, 3)), hold, axis=1)[:, :H]
     system = system if system is not None else task.true_system()
     moves = system.applied(actions.reshape(-1, 3), rng).reshape(n, H, 3)
-    landed = _landings(system, starts, moves).reshape(-1, 3)
+    landed = system.along(starts, moves).reshape(-1, 3)
     # as for single transitions: contact is slightly soft, and a landing that overlaps too much would have no stratum
     poses = settle(landed, task.settings).reshape(n, H, 3)
     return Rollouts.from_arrays(starts, actions, poses, states=poses)
-
-
-def _landings(system: PegSystem, starts: Floats, moves: Floats) -> Floats:
-    """Poses (n, H, 3) after each displacement (n, H, 3), from rest at starts (n, 3), for any number of threads."""
-    poses = np.empty_like(finite_array("moves", moves, (len(starts), None, 3), "(n, H, 3)"))
-
-    def work(rows: Ints) -> None:
-        data = system._mujoco.MjData(system.model)
-        for i in rows:
-            system._place(data, starts[i])
-            for h in range(moves.shape[1]):
-                system._advance(data, system._read(data)[0] + moves[i, h])
-                poses[i, h] = system._read(data)[0]
-
-    with ThreadPoolExecutor(system.threads) as pool:  # MuJoCo releases Python's lock while it steps
-        list(pool.map(work, np.array_split(np.arange(len(starts)), system.threads)))
-    return poses

@@ -19,24 +19,29 @@ does not define their part in h₀: see `PegWeights.infeasible`. If no cell of a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, prange
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
 from capture_cp.capture.fitted import Fitted
+from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_cp.planning.sums import RegionSums
+from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, code_at
+from capture_lab.tasks.peg.geometry import shape_of
 from capture_lab.tasks.peg.model import ModelParams, moved
-from capture_lab.tasks.peg.objective import cell_costs, pose_cost
-from capture_lab.tasks.peg.settings import ACTION_UNIT
+from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_lab.tasks.peg.simulator import REACH
 from capture_lab.tasks.peg.task import Peg
 
@@ -45,6 +50,12 @@ DISCOUNT, HAMMING_FREE = 0.95, 0.5
 LONGEST = 1000  # steps of a plan; later ones would have no weight
 #: The controller's target stays within REACH; inertia and contact may take the peg slightly beyond (m, m, rad).
 SLACK: Floats = np.array([5e-3, 5e-3, 0.2])
+
+#: Keypoints (m) along the peg's axis from its base.
+_KEYPOINTS = (-75e-3, -25e-3, 25e-3, 75e-3)
+#: Largest distance (m) of the base of an inserted or engaged peg from the hole's axis, and largest height above the bottom,
+#: as a fraction of the hole's depth.
+CENTRED, INSERTED, ENGAGED = 2.5e-3, 0.04, 0.9
 
 Infeasible = Literal["outside", "worst", "nothing"]
 
@@ -99,6 +110,36 @@ class Params(NamedTuple):
     caution: float
     bonuses: bool
     worst: bool  # whether all bits of an infeasible cell differ from the goal's
+
+
+@njit(cache=True)
+def insertion_cost(x, z, theta, g):
+    """Ψ of a pose: -Σ 1 / (e^{ad} + b + e^{-ad}), d (m) the mean distance of the peg's keypoints to their goals.
+
+    `g` has the fields of a `Shape`. Three terms of increasing sharpness act far away, near the hole and inside it.
+    """
+    c, s = math.cos(theta), math.sin(theta)
+    base_x, base_z = x + s * g.half_length, z - c * g.half_length + g.depth
+    d = 0.0
+    for o in _KEYPOINTS:
+        d += 0.25 * math.hypot(base_x - o * s, base_z + o * (c - 1.0))
+    cost = 0.0
+    for a, b in ((5.0, 4.0), (50.0, 2.0), (100.0, 0.0)):
+        grown = math.exp(min(a * d, 700.0))  # beyond this the term is 0 in floating point, and the exponential overflows
+        cost -= 1.0 / (grown + b + 1.0 / grown)
+    return cost
+
+
+@njit(cache=True)
+def pose_cost(x, z, theta, bonuses, g):
+    """Ψ of a pose, optionally less the suite's bonuses: 1 once the peg is engaged and 1 more when it is inserted."""
+    cost = insertion_cost(x, z, theta, g)
+    if bonuses:
+        c, s = math.cos(theta), math.sin(theta)
+        above = z - c * g.half_length + g.depth
+        if abs(x + s * g.half_length) <= CENTRED:
+            cost -= (above <= ENGAGED * g.depth) + (above <= INSERTED * g.depth)
+    return cost
 
 
 @njit(cache=True, inline="always")
@@ -171,30 +212,25 @@ def peg_cost(mean, action, seen, h, horizon, params):
     return cost
 
 
+class _Called(Called, cached=True):
+    step, stage_cost, particle_cost, particle_stratum = peg_step, peg_cost, particle_cost, particle_stratum
+
+
 def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None) -> FusedRollout:
     """Stage costs of the paper's objective, with the region of the first step, or of those that `cap` was calibrated for."""
     cap.check_fitted()
     _check_calibration(cap, task)
     weights = weights or PegWeights()
     infeasible = known_name("infeasible", weights.infeasible, get_args(Infeasible))
-    return FusedRollout(
-        cap,
-        peg_step,
-        peg_cost,
-        _params(task, weights),
-        None,
-        task.axes,
-        noise_dims=3,
-        alpha=alpha,
-        sums=RegionSums(
-            _costs_of(task.strata, weights.bonuses),
-            particle_cost,
-            particle_stratum,
-            infeasible=infeasible != "nothing",
-            covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
-        ),
-        check=partial(_check_state, task),
+    sums = RegionSums(
+        _costs_of(task.strata, weights.bonuses),
+        particle_cost,
+        particle_stratum,
+        infeasible=infeasible != "nothing",
+        covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
     )
+    model = StepModel(peg_step, 3, task.axes, noise_dims=3, params=_params(task, weights))
+    return FusedRollout(cap, model, peg_cost, sums, alpha, check=partial(_check_state, task))
 
 
 def _params(task: Peg, weights: PegWeights) -> Params:
@@ -219,6 +255,22 @@ def _params(task: Peg, weights: PegWeights) -> Params:
 @lru_cache(maxsize=2)  # all methods share one grid
 def _costs_of(strata: PegStrata, bonuses: bool) -> npt.NDArray[np.float32]:
     return cell_costs(strata.require_grid(), strata.settings, bonuses)
+
+
+@parallel_kernel(cache=True)
+def _cell_costs(origin, spacing, shape, bonuses, g):
+    costs = np.empty(shape, dtype=np.float32)
+    for i in prange(shape[0]):
+        for j in range(shape[1]):
+            for k in range(shape[2]):
+                x, z, theta = origin[0] + i * spacing[0], origin[1] + j * spacing[1], origin[2] + k * spacing[2]
+                costs[i, j, k] = pose_cost(x, z, theta, bonuses, g)
+    return costs.ravel()
+
+
+def cell_costs(grid: Grid, settings: PegSettings, bonuses: bool = False) -> npt.NDArray[np.float32]:
+    """Ψ at the centre of every cell of a grid of poses: float32 (cells,), for averages over regions."""
+    return np.asarray(_cell_costs(grid.origin, grid.spacing, grid.shape, bonuses, shape_of(settings)))
 
 
 def _check_calibration(cap: Fitted, task: Peg) -> None:

@@ -1,19 +1,43 @@
-"""What all true systems of the peg task share: MuJoCo, transitions in batches, and closed-loop steps."""
+"""The true systems of the peg in MuJoCo: on rails in the plane of the hole, the fast one, or in the hand of a Panda."""
 
 from __future__ import annotations
 
+import cmath
+import json
+import math
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, NamedTuple
+from functools import cache
+from importlib import resources
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, finite_rows, same_length, whole_number
+from capture_cp.base.checks import (
+    CaptureError,
+    Floats,
+    Ints,
+    finite_array,
+    finite_rows,
+    known_name,
+    same_length,
+    whole_number,
+)
 from capture_cp.spaces.mujoco_model import mujoco_module
-from capture_lab.tasks.peg.mjcf import SUBSTEPS
+from capture_lab.tasks.peg.mjcf import FLOOR, SUBSTEPS, arm_model, planar_model
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 
+#: From the flange to the centre of the peg, whose upper half the fingers hold (m).
+GRIP = 0.115
+#: Position of the arm's base, behind the hole (m). All of REACH is then 9 degrees or more from the joint limits.
+BASE = -0.52
+#: Pose at which the controller's inertia is computed: above the hole, upright.
+WORKING_POSE: Floats = np.array([0.0, 0.025, 0.0])
+#: The joints that move the peg in the plane of the hole, and the one that turns the hand about the peg.
+SHOULDER, ELBOW, WRIST, HAND = 1, 3, 5, 6
+#: Stiffness factor of the joints that would leave the plane: friction must not push the peg off it.
+HOLD = 16.0
 #: Poses (x, z, theta) allowed as starts and targets of the peg: the paper's grid extended by 1 cm and 10 degrees.
 REACH: Floats = np.array([[-0.04, -0.02, -np.radians(50)], [0.04, 0.06, np.radians(50)]])
 #: Largest overlap (m) of a start with the receptacle. The 0.01 mm² that the paper allows are a corner 0.10 mm deep in a
@@ -21,20 +45,6 @@ REACH: Floats = np.array([[-0.04, -0.02, -np.radians(50)], [0.04, 0.06, np.radia
 DEEPEST_START = 1.2e-4
 #: Largest peg and hole that the scene has space for (m).
 LARGEST = 0.1
-
-
-class Landing(NamedTuple):
-    """The peg at the end of a control step, and whether it is at rest and in the plane.
-
-    Attributes:
-        poses: (n, 3).
-        velocities: of the pose, (n, 3) in m/s, m/s, rad/s.
-        off_plane: larger distance of the peg's two ends from the plane of the hole, (n,) in metres.
-    """
-
-    poses: Floats
-    velocities: Floats
-    off_plane: Floats
 
 
 class PegSystem(ABC):
@@ -96,28 +106,27 @@ class PegSystem(ABC):
 
         All in m, m, rad; `applied` converts actions. Bit-identical for any batch and any number of threads.
         """
-        return self.land(poses, displacements).poses
-
-    def land(self, poses: Floats, displacements: Floats) -> Landing:
-        """Like `transitions`, with the velocities at the end and the distance from the plane."""
         start, move = _pose_rows("poses", poses), _pose_rows("displacements", displacements)
         same_length("poses", start, "displacements", move)
-        _check_reach(start)
-        landing = Landing(np.empty_like(start), np.empty_like(start), np.empty(len(start)))
-        depth = np.zeros(len(start))
+        return self.along(start, move[:, None])[:, 0]
+
+    def along(self, starts: Floats, moves: Floats) -> Floats:
+        """Poses (n, H, 3) after each displacement (n, H, 3), from rest at starts (n, 3); velocities are kept on the way."""
+        _check_reach(starts)
+        poses, depth = np.empty_like(moves), np.zeros(len(starts))
 
         def work(rows: Ints) -> None:
             data = self._mujoco.MjData(self.model)
             for i in rows:  # one by one: vectorised arithmetic may round a row differently in another batch
-                depth[i] = self._place(data, start[i])
-                if depth[i] <= DEEPEST_START:
-                    self._advance(data, start[i] + move[i])
-                    landing.poses[i], landing.velocities[i], landing.off_plane[i] = self._read(data)
+                depth[i], pose = self._place(data, starts[i]), starts[i]
+                for h in range(moves.shape[1] if depth[i] <= DEEPEST_START else 0):
+                    self._advance(data, pose + moves[i, h])
+                    pose = poses[i, h] = self._read(data)
 
         with ThreadPoolExecutor(self.threads) as pool:  # MuJoCo releases Python's lock while it steps
-            list(pool.map(work, np.array_split(np.arange(len(start)), self.threads)))
-        _check_outside(start, depth)
-        return landing
+            list(pool.map(work, np.array_split(np.arange(len(starts)), self.threads)))
+        _check_outside(starts, depth)
+        return poses
 
     # -- closed loop --------------------------------------------------------------------------------------------------
 
@@ -129,7 +138,7 @@ class PegSystem(ABC):
         _check_outside(start[None], np.array([self._place(self.data, start)]))
         self._mujoco.mj_camlight(self.model, self.data)  # so that the scene can be drawn before the first step
         self._started = True
-        return self._read(self.data)[0]
+        return self._read(self.data)
 
     def step(self, action: Floats, rng: np.random.Generator) -> Floats:
         """One control step with an action (3,) in mm, mm, degrees, disturbed; returns the pose (3,).
@@ -139,8 +148,8 @@ class PegSystem(ABC):
         if not self._started:
             raise CaptureError("the peg has not been placed yet; call reset(pose) before step(action, rng).")
         wanted = finite_array("action", action, (3,), "(3,): x, z in mm and theta in degrees")
-        self._advance(self.data, self._read(self.data)[0] + self.applied(wanted, rng)[0])
-        return self._read(self.data)[0]
+        self._advance(self.data, self._read(self.data) + self.applied(wanted, rng)[0])
+        return self._read(self.data)
 
     # -- MuJoCo -------------------------------------------------------------------------------------------------------
 
@@ -156,18 +165,102 @@ class PegSystem(ABC):
         data.ctrl[:] = self._controls(np.clip(target, *REACH))
         self._mujoco.mj_step(self.model, data, SUBSTEPS)
 
-    def _read(self, data: Any) -> tuple[Floats, Floats, float]:
-        """Pose (3,), velocity (3,) and distance from the plane, from the peg's site at the present joint positions."""
-        mujoco, site = self._mujoco, self.model.site("peg").id
-        mujoco.mj_kinematics(self.model, data)
-        mujoco.mj_comPos(self.model, data)
-        mujoco.mj_comVel(self.model, data)
-        velocity = np.empty(6)
-        mujoco.mj_objectVelocity(self.model, data, mujoco.mjtObj.mjOBJ_SITE, site, velocity, 0)
-        (x, y, z), axis = data.site_xpos[site], data.site_xmat[site][2::3]
-        pose = np.array([x, z, np.arctan2(-axis[0], axis[2])])
-        off_plane = abs(y) + self.settings.peg_length / 2 * abs(axis[1])
-        return pose, velocity[[3, 5, 1]] * [1, 1, -1], float(off_plane)
+    def _read(self, data: Any) -> Floats:
+        """The pose (3,) of the peg's site at the present joint positions."""
+        site = self.model.site("peg").id
+        self._mujoco.mj_kinematics(self.model, data)
+        (x, _, z), axis = data.site_xpos[site], data.site_xmat[site][2::3]
+        return np.array([x, z, np.arctan2(-axis[0], axis[2])])
+
+
+@cache
+def panda() -> dict[str, Any]:
+    """The arm's published parameters."""
+    text = resources.files("capture_lab.tasks.peg").joinpath("panda.json").read_text(encoding="utf-8")
+    numbers: dict[str, Any] = json.loads(text)
+    return numbers
+
+
+class PlanarSystem(PegSystem):
+    """A rectangle in a slot whose joints are its pose; each is driven to its target, critically damped."""
+
+    name = "planar"
+
+    def _build(self) -> Any:
+        return self._mujoco.MjModel.from_xml_string(planar_model(self.settings))
+
+    def _joints(self, pose: Floats) -> Floats:
+        return pose
+
+    def _controls(self, target: Floats) -> Floats:
+        return target
+
+
+class ArmSystem(PegSystem):
+    """Seven joints under operational-space control, without gravity, the peg fixed in the hand.
+
+    In the plane the arm has as many joints as a pose has numbers, so the operational-space law
+    τ = Jᵀ Λ (ω² (c* - c) - 2 ω ċ), with the inertia Λ = (J M⁻¹ Jᵀ)⁻¹ at the peg, is the joint law
+    τ = M (ω² (q* - q) - 2 ω q̇) up to the curvature of a move of millimetres. The other joints are held by the same law, more
+    stiffly. With M = L Lᵀ, taken at the working pose, it needs no callback: MuJoCo drives seven tendons, the columns of L,
+    each like a unit mass. There are no torque limits: such a stiff controller needs tens of times the real arm's torque.
+    """
+
+    name = "arm"
+
+    def _build(self) -> Any:
+        self._shape: Floats = np.eye(7)
+        self._shape = np.asarray(np.linalg.cholesky(self._gains(self._compile())))
+        return self._compile()
+
+    def _compile(self) -> Any:
+        return self._mujoco.MjModel.from_xml_string(arm_model(self.settings, panda(), BASE, GRIP, self._shape))
+
+    def _gains(self, model: Any) -> Floats:
+        """The controller's inertia (7, 7): that of the joints at the working pose, in the plane and across it separately."""
+        data, inertia = self._mujoco.MjData(model), np.empty((7, 7))
+        data.qpos[:] = self._joints(WORKING_POSE)
+        self._mujoco.mj_forward(model, data)
+        for row, unit in zip(inertia, np.eye(7)):
+            self._mujoco.mj_mulM(model, data, row, unit)
+        in_plane = np.isin(np.arange(7), (SHOULDER, ELBOW, WRIST))
+        return np.where(np.equal.outer(in_plane, in_plane), inertia, 0.0) * np.where(in_plane, 1.0, HOLD)
+
+    def _joints(self, pose: Floats) -> Floats:
+        return inverse_kinematics(pose)
+
+    def _controls(self, target: Floats) -> Floats:
+        return inverse_kinematics(target) @ self._shape
+
+
+SYSTEMS: Final[dict[str, type[PegSystem]]] = {variant.name: variant for variant in (PlanarSystem, ArmSystem)}
+
+
+def make_system(name: str = "planar", settings: PegSettings | None = None, threads: int | None = None) -> PegSystem:
+    """The true system of that name; needs MuJoCo. `threads` (by default all cores) affect its speed only."""
+    return SYSTEMS[known_name("system", name, SYSTEMS)](settings, threads)
+
+
+def inverse_kinematics(pose: Floats) -> Floats:
+    """Joint angles (7,) that put the peg at a pose (3,), elbow up: two links to the wrist, which then turns the hand.
+
+    Points and directions of the plane are complex numbers x + i z; the shoulder leans to negative angles.
+    """
+    joints, flange = panda()["joints"], panda()["flange"]
+    upper, fore = complex(joints[3]["a"], joints[2]["d"]), complex(joints[4]["a"], joints[4]["d"])
+    hand = complex(joints[6]["a"], -flange["d"] - GRIP)
+    shoulder = complex(BASE, FLOOR + joints[0]["d"])
+    x, z, theta = pose.tolist()
+    wrist = complex(x, z) - hand * cmath.exp(1j * theta) - shoulder
+    cosine = (abs(wrist) ** 2 - abs(upper) ** 2 - abs(fore) ** 2) / (2 * abs(upper) * abs(fore))
+    bend = -math.acos(cosine)  # of the forearm against the upper arm
+    lift = cmath.phase(wrist / (abs(upper) + abs(fore) * cmath.exp(1j * bend)))
+    angles = np.zeros(7)
+    angles[SHOULDER] = cmath.phase(upper) - lift
+    angles[ELBOW] = cmath.phase(upper) + bend - cmath.phase(fore)
+    angles[WRIST] = theta - lift - bend + cmath.phase(fore)
+    angles[HAND] = math.pi - math.radians(flange["turn"])  # the fingers close across the plane
+    return angles
 
 
 def _check_sizes(settings: PegSettings) -> None:

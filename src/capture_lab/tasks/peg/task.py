@@ -18,11 +18,11 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
 from capture_cp.spaces.poses import SE2
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_lab.tasks.corrected import peg_correction
 from capture_lab.tasks.peg.cspace import REGIMES, PegStrata
 from capture_lab.tasks.peg.model import NO_CORRECTION, Correction, PegModel, settle
 from capture_lab.tasks.peg.settings import PegSettings
-from capture_lab.tasks.peg.simulator import PegSystem
-from capture_lab.tasks.peg.systems import make_system
+from capture_lab.tasks.peg.simulator import PegSystem, make_system
 from capture_lab.tasks.rows import Row
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task, TestSet
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from capture_cp.planning.fused import FusedRollout
     from capture_lab.tasks.peg.drawing import PegDrawing
     from capture_lab.tasks.peg.planner import PegWeights
-    from capture_lab.tasks.peg.scene import PegScene
 
 SystemName = Literal["planar", "arm"]
 
@@ -140,9 +139,7 @@ class Peg(Task):
         return self(np.hstack([states, actions]), 1, rng)[:, 0]
 
     def corrected(self, seed: int) -> Peg:
-        from capture_lab.tasks.peg.corrected import corrected
-
-        return corrected(self, TRAINING, stream(seed, "peg", "training"))
+        return replace(self, correction=peg_correction(self, TRAINING, stream(seed, "peg", "training")))
 
     def with_correction(self, correction: Any) -> Peg:
         if correction is None:
@@ -219,7 +216,7 @@ class Peg(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.peg.rows import ROWS
+        from capture_lab.tasks.peg.options import ROWS
 
         return ROWS
 
@@ -264,11 +261,6 @@ class Peg(Task):
         from capture_lab.tasks.peg.drawing import PegDrawing
 
         return PegDrawing(self)
-
-    def scene(self) -> PegScene:
-        from capture_lab.tasks.peg.scene import PegScene
-
-        return PegScene(self)
 
     def check_poses(self, poses: Floats) -> None:
         """Reject poses (n, 3) outside the grid, in the receptacle or in the table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.steps import StepModel
+from capture_lab.tasks.corrected import shelf_correction
 from capture_lab.tasks.rows import Row
 from capture_lab.tasks.shelf.mjcf import Physics
 from capture_lab.tasks.shelf.model import BELIEVED, RATE, ShelfParams, glass_clearances, jar_jacobians, jars, step
@@ -29,7 +30,6 @@ from capture_lab.tasks.task import Advance, Task
 
 if TYPE_CHECKING:
     from capture_lab.tasks.shelf.drawing import ShelfDrawing
-    from capture_lab.tasks.shelf.scene import ShelfScene
 
 #: Transitions used to correct the model.
 TRAINING = 4_000
@@ -132,9 +132,8 @@ class ShelfTask(Task):
         return means, np.tile(self.physics.noise**2 * np.eye(7), (len(X), 1, 1))
 
     def corrected(self, seed: int) -> ShelfTask:
-        from capture_lab.tasks.shelf.corrected import corrected
-
-        return corrected(self, TRAINING, stream(self.seed_here(seed), "training"))
+        rng = stream(self.seed_here(seed), "training")
+        return replace(self, correction=shelf_correction(self, TRAINING, rng))
 
     def jars(self, Y: Floats) -> Floats:
         """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
@@ -169,7 +168,7 @@ class ShelfTask(Task):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        from capture_lab.tasks.shelf.rows import ROWS
+        from capture_lab.tasks.shelf.options import ROWS
 
         return ROWS
 
@@ -222,8 +221,3 @@ class ShelfTask(Task):
         from capture_lab.tasks.shelf.drawing import ShelfDrawing
 
         return ShelfDrawing(self)
-
-    def scene(self) -> ShelfScene:
-        from capture_lab.tasks.shelf.scene import ShelfScene
-
-        return ShelfScene(self)

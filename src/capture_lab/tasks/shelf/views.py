@@ -1,13 +1,10 @@
-"""Contents of pictures of the shelf: the arm and the shelf as bodies, seen from anywhere, and positions of the jar.
-
-Numbers only; figures, videos and the live page paint them.
-"""
+"""Contents of pictures of the shelf, as numbers: the arm and the shelf as bodies, and positions of the jar."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import prange
@@ -15,9 +12,11 @@ from numba import prange
 from capture_cp.base.checks import Floats, Ints
 from capture_cp.capture.region import Region
 from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.report.canvas import rgb
 from capture_cp.report.panel import Shape
 from capture_cp.report.scene import Body, mujoco_bodies
 from capture_cp.report.solids import View, outlines
+from capture_cp.report.style import colour_of
 from capture_cp.spaces.mujoco_model import mujoco_module
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.shelf.geometry import angles_of, pushed_out
@@ -106,19 +105,26 @@ class Cloud(NamedTuple):
     points: Floats
     labels: Ints
 
+    @property
+    def paint(self) -> Floats:
+        """Colours (n, 3) of the points."""
+        return np.array([rgb(colour_of(int(m))) for m in self.labels]).reshape(-1, 3)
+
     def parts(self) -> list[tuple[int, Floats]]:
         """The points of each stratum that has any, infeasible ones as -1, the largest part first."""
         numbers, counts = np.unique(self.labels, return_counts=True)
         return [(int(m), self.points[self.labels == m]) for m in numbers[np.argsort(-counts, kind="stable")]]
 
 
-def jar_cloud(task: ShelfTask, region: Region, n: int, rng: np.random.Generator) -> Cloud:
+def jar_cloud(task: ShelfTask, region: Region | None, n: int, rng: np.random.Generator) -> Cloud:
     """Positions of the jar in some members of a region, up to n for each stratum in which members are found.
 
     Not a uniform sample, see `Region.sample`, but a fast one. Draws around the particles that are in a board or a wall are
     also moved off it, which finds the thin parts in contact. A stratum that is contained entirely is shown around the
     particles.
     """
+    if region is None:
+        return Cloud(np.empty((0, 3)), np.empty(0, dtype=np.int64))
     parts: Ints = np.append(np.arange(len(region.thresholds)), INFEASIBLE)
     limits = region.limits(parts)
     found, labels = [np.empty((0, 7))], [np.empty(0, dtype=np.int64)]
@@ -157,8 +163,3 @@ def _pushed(Y, fixed, capsules, boxes):  # type: ignore[no-untyped-def]
         for j in range(7):
             found[i, j] = q[j]
     return found
-
-
-def jar_paths(task: ShelfTask, paths: Sequence[Any]) -> list[Floats]:
-    """Paths of configurations, (t, 7) each, as paths of the jar's centre, (t, 3) each."""
-    return [task.jars(np.asarray(path, dtype=np.float64)[:, :7])[:, :3] for path in paths]
