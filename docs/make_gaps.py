@@ -70,9 +70,9 @@ def one_threshold(gap: Gap, step: int) -> dict[str, float]:
 def elbow() -> tuple[Gap, dict[str, Any]]:
     """The elbow with and without friction in its hinge."""
     simulators = [EXAMPLES / "elbow" / name for name in ("elbow.xml", "elbow_free_hinge.xml")]
-    command = "capture gap elbow.xml elbow_free_hinge.xml tosses.parquet --tolerance 10mm 5deg"
-    log = DATA / "elbow" / "tosses.parquet"
-    return measure_gap(simulators, log, tolerance=("10mm", "5deg"), config={"command": command}), {}
+    log, tolerance = DATA / "elbow" / "tosses.parquet", ("first.position=10mm", "first.rotation=5deg")
+    command = f"capture gap elbow.xml elbow_free_hinge.xml tosses.parquet --tolerance {' '.join(tolerance)}"
+    return measure_gap(simulators, log, tolerance=tolerance, config={"command": command}), {}
 
 
 def so101() -> tuple[Gap, dict[str, Any]]:
