@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import Tree, conformal_rank, method
+from capture_cp import Tree, method
+from capture_cp.conformal.quantile import conformal_rank
 from capture_lab.tasks.box import Box
 
 seeds = st.integers(0, 2**32 - 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture_cp import METHODS
+from capture_cp.capture.methods import METHODS
 from capture_cp.cli import main
 from capture_cp.report import html
 from capture_cp.report.tables import coverage_page_table

@@ -19,15 +19,10 @@ def ball(metric=None, dims=2, q=0.5, particles=None, strata=None, k=1):
 def halves(grid=None):
     """Free to the right of x = 0.2, infeasible to the left; a thin layer between."""
 
-    class Halves(FunctionStrata):
-        def project(self, Y, m):
-            Y[:, 0] = 0.2 if m == 1 else np.maximum(Y[:, 0], 0.202)
-            return Y
-
     def labels(Y):
         return np.where(Y[:, 0] < 0.2, -1, np.where(Y[:, 0] <= 0.201, 1, 0))
 
-    return Halves(labels, ["free", "wall"], grid=grid)
+    return FunctionStrata(labels, ["free", "wall"], grid=grid)
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3, 6])
@@ -104,10 +99,3 @@ def test_angles_are_taken_about_the_particles():
 def test_a_direction_that_is_none_is_refused(direction):
     with pytest.raises(CaptureError, match="direction"):
         ball().support(direction)
-
-
-def test_a_projection_that_changes_the_shape_is_refused():
-    strata = halves()
-    strata.project = lambda Y, m: Y[:1]
-    with pytest.raises(CaptureError, match=r"what strata\.project returned has shape \(1, 2\)"):
-        ball(strata=strata).distance(np.zeros((3, 2)) - 1, rng=0)

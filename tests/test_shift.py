@@ -20,9 +20,9 @@ from capture_cp import (
     PerStratum,
     Shift,
     Tree,
-    conformal_rank,
     size_needed,
 )
+from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.shift import LEVEL, log_evidence
 from capture_cp.conformal.thresholds import GroupScores
 from capture_cp.conformal.weighted import Ratios, WeightedScores

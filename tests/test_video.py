@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from capture_cp import METHODS, CaptureError, Tree, method
+from capture_cp import CaptureError, Tree, method
+from capture_cp.capture.methods import METHODS
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.report.solids import rendered

@@ -18,8 +18,8 @@ from benchmarks.gpu.arguments import at_least_one, result_file
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import write_json
 from capture_cp.base.streams import derived_seed
-from capture_cp.capture.on_policy import on_policy_coverage
 from capture_cp.cuda.device import require_cuda
+from capture_cp.data.rollouts import executed
 from capture_cp.planning.episode import with_regions
 from capture_lab.studies.planning_rows import planning_row, summary
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map
@@ -43,10 +43,11 @@ def measured(name: str, seed: int, runs: int, save: Path | None) -> list[dict[st
     if save is not None and seed == 0:
         promise.save(save / f"{name}.capture")
     fresh, rows = play("fresh", runs), []
+    steps = executed(fresh, acting.axes)
     for kind, cap in (("capture", fitted.cap), ("capture-on-policy", promise)):
-        executed = with_regions(fresh, cap, acting.axes, ALPHA, seed)
-        row = planning_row(task.name, name, kind, [summary(run, acting) for run in executed])
-        by_episode = on_policy_coverage(cap, fresh, acting.axes, ALPHA, seed)  # type: ignore[arg-type]
+        played = with_regions(fresh, cap, acting.axes, ALPHA, seed)
+        row = planning_row(task.name, name, kind, [summary(run, acting) for run in played])
+        by_episode = cap.coverage(steps.X, steps.Y, ALPHA, volumes=False, episodes=steps.episodes, rng=seed)  # type: ignore[attr-defined]
         shares = {one.name: [one.coverage, *one.ci95, one.n] for one in (by_episode.all, *by_episode.strata)}
         thresholds = [float(q) for q in cap.group_thresholds(ALPHA)]
         rows.append(row | {"seed": seed, "coverage": shares, "thresholds": thresholds})

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, Certificate, Outcomes
+from capture_cp import CaptureError
+from capture_cp.certificates.certificate import Certificate
+from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.cli import main
 from capture_cp.planning import MPPI
 from capture_lab.tasks.box import Box

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import clopper_pearson
+from capture_cp.conformal.coverage import clopper_pearson
 from marble.boards import counts_of
 
 STRATA = ("free", "edge", "corner")

@@ -8,7 +8,8 @@ import json
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError, clopper_pearson
+from capture_cp import CaptureError
+from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import Episode
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.peg.options import PegOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp import METHODS, CaptureError, Tree
+from capture_cp import CaptureError, Tree
+from capture_cp.capture.methods import METHODS
 from capture_lab.tasks.peg.geometry import MAX_OVERLAP, overlaps, shape_of
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
 from capture_lab.tasks.peg.task import Peg

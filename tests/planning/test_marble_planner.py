@@ -10,7 +10,6 @@ import pytest
 
 from capture_cp import CaptureError, method
 from capture_cp.planning.episode import run_episode
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.rollout import PythonRollout
 from capture_lab.tasks.marble import dynamics, planner
@@ -18,7 +17,7 @@ from capture_lab.tasks.marble.maps import MAP_NAMES
 from capture_lab.tasks.marble.planner import PLANNER, marble_params, model_step
 from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, feasible_positions, model_step_of_rollouts, positions_in
-from planning.plugins import guarded, noise_free
+from planning.plugins import fused_rollout, guarded, noise_free
 
 GAINS = [dynamics.MODEL_GAIN, dynamics.TRUE_GAIN]
 PARTICLES = 8
@@ -100,7 +99,7 @@ def test_fused_rollout_equals_python_on_the_marble(name):
         return (30 + 50 * (stage.h == stage.horizon)) * np.array(away) + 250 * stage.hazard
 
     wanted = PythonRollout(cap, step, cost, hazard, (0, 2))(start, sequences, 0)
-    rollout = noise_free(FusedRollout(cap, model_step, planner.marble_cost, params, hazard, (0, 2), 2, compare_step=False))
+    rollout = noise_free(fused_rollout(cap, model_step, planner.marble_cost, params, hazard, (0, 2), 2, compare_step=False))
     found = rollout(start, sequences, 0)
     assert (wanted > 250).any()
     np.testing.assert_allclose(found, wanted, atol=1e-9)
@@ -232,7 +231,7 @@ def test_state_of_another_length_is_refused(state):
 def test_calibration_of_another_model_is_refused():
     with pytest.raises(CaptureError, match="gain 1, the planner's has 2"):
         KNOWING.planner(calibrated(), replace(PLANNER, samples=4))
-    assert KNOWING.fingerprint() != ROOM.fingerprint()
+    assert KNOWING.identity() != ROOM.identity()
 
 
 def test_model_that_is_no_number_is_told_at_its_step():

@@ -6,8 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import OneGroup, PerStratum
-from capture_cp.capture.on_policy import on_policy_coverage
+from capture_cp import OneGroup, PerStratum, executed
 from capture_cp.conformal.groups import Uncalibrated
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_lab.tasks.marble.task import Marble
@@ -62,7 +61,8 @@ def test_practice_does_not_change_what_the_planner_does():
 def test_regions_hold_where_the_planner_goes():
     """The promise is for a random step of a new run, overall and by stratum: 600 runs, five standard errors."""
     promise, runs = after_practice().promise, played(10_000, 10_600)
-    found = on_policy_coverage(promise, runs, ROOM.axes, 0.1, SEED)
+    rows = executed(runs, ROOM.axes)
+    found = promise.coverage(rows.X, rows.Y, volumes=False, episodes=rows.episodes, rng=SEED)
     for row in (found.all, *found.strata):
         if row.n > 50:
             slack = 5 * np.sqrt(0.09 / row.n + 0.09 / (row.n / 2))  # of 600 new runs and of 300 in practice
@@ -98,7 +98,7 @@ def test_every_map_has_its_practice(name):
     promise = ready_promise(row, task, 0)
     assert promise.data_["episodes"] >= row.row.practice
     assert np.isfinite(promise.group_thresholds(0.1)).all()
-    assert practised(row, task).promise.fingerprint() == promise.fingerprint()
+    assert practised(row, task).promise.digest() == promise.digest()
 
 
 def test_other_settings_practise_themselves():

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from benchmarks import numpy_shelf
-from capture_cp import CaptureError
 from capture_lab.tasks.shelf import geometry
 from capture_lab.tasks.shelf.geometry import STRATA
 from capture_lab.tasks.shelf.mjcf import PARTS
@@ -193,20 +192,6 @@ def test_strata_are_those_of_the_librarys_distances(name):
     ]
     np.testing.assert_array_equal(task.strata.index(Y), wanted)
     assert set(wanted) == set(range(-1, len(STRATA)))
-
-
-def test_configurations_are_moved_onto_strata():
-    task = task_at()
-    Y = touching(20, seed=9)
-    for m in range(5):
-        moved = task.strata.project(Y, m)
-        arrived = task.strata.index(moved) == m
-        assert arrived.any()
-        np.testing.assert_array_equal(moved[~arrived], Y[~arrived])
-    np.testing.assert_array_equal(task.strata.project(Y, 5), Y)
-    for m in (-1, 6, 1.5):
-        with pytest.raises(CaptureError):
-            task.strata.project(Y, m)
 
 
 # -- contact --------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from scipy.stats import binom
 from capture_cp import CaptureError
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.rollout import PythonRollout
 from capture_lab.tasks.corrected import shelf_correction
 from capture_lab.tasks.recorded import recorded_task
@@ -23,6 +22,7 @@ from capture_lab.tasks.shelf.options import ShelfOptions
 from capture_lab.tasks.shelf.planner import POINTS, ShelfWeights, stage_cost
 from capture_lab.tasks.shelf.task import ShelfTask
 from commands import refused
+from planning.plugins import fused_rollout
 from shelf.arms import calibrated, logged, task_at
 
 pytest.importorskip("mujoco")
@@ -99,7 +99,7 @@ def test_fused_plans_are_those_of_python(noise):
     slow = PythonRollout(calibrated(), task.model_step, cost, task.hazard, task.axes, points=POINTS)
     functions, sizes = (step, stage_cost, task.params, hazard), (task.axes, 7)
     settings = {"stratum": stratum, "points": POINTS, "steepness": STEEPNESS, "compare_step": False}
-    fast = FusedRollout(calibrated(), *functions, *sizes, **settings)
+    fast = fused_rollout(calibrated(), *functions, *sizes, **settings)
     state = near_the_glass()
     sequences = np.random.default_rng(0).uniform(-task.bounds, task.bounds, (64, 3, 7))
     found, wanted = fast(state, sequences, 1), slow(state, sequences, 1)

@@ -291,7 +291,7 @@ class Fitted(Params, ABC):
             }
             return cls._loaded(header, arrays, model, strata, parts)
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the calibration: its groups and their scores."""
         self.check_fitted()
         return checksum("", self.partition_.arrays() | self._score_arrays())
@@ -343,7 +343,8 @@ class Fitted(Params, ABC):
 
     def _warn_of_groups(self, small: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None) -> None:
         """Warn about these groups, by description and size."""
-        warn_of_small_groups(small, alpha, confidence, leaves=any(map(self.partition_.has_splits, small)))
+        needed = self.calibration_.needed(alpha, confidence)
+        warn_of_small_groups(small, alpha, needed, leaves=any(map(self.partition_.has_splits, small)))
 
     def _warn_of_few_runs(self, q: Floats, alpha: float, confidence: float | None) -> None:
         """Warn about infinite thresholds for all steps of a run at once: all of them, or those of unseen groups."""

@@ -95,23 +95,28 @@ def checked_group_scores(
         return partition, _checked_weights(scores, starts, arrays)
     if "drawn" not in arrays:
         return partition, GroupScores(scores, starts)
-    found = EpisodeScores(scores, starts, arrays["steps"], arrays["drawn"], arrays.get("episode"))
+    found = EpisodeScores(scores, starts, arrays["drawn"], arrays.get("episode"), arrays.get("steps"))
     return partition, _checked_episodes(found)
 
 
 def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
     """Scores of episodes, checked to have consistent weights: as many episodes as drawn steps."""
+    steps, episode = found.steps, found.episode
     sound = (
-        found.steps.shape == found.drawn.shape == found.scores.shape
-        and found.steps.dtype == np.int64
+        found.drawn.shape == found.scores.shape
         and found.drawn.dtype == np.uint8
-        and _all_between(found.steps, 1, len(found.scores) + 1)
         and _all_between(found.drawn, 0, 2)
-        and abs((1.0 / found.steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores)
-        and (found.episode is None or _numbered(found.episode, found))
+        and (steps is None or _weighted(steps, found))
+        and (steps is not None if episode is None else _numbered(episode, found))
     )
     _require(sound)
     return found
+
+
+def _weighted(steps: npt.NDArray[Any], found: EpisodeScores) -> bool:
+    """Whether lengths of episodes (n,) add up to as many episodes as there are drawn steps."""
+    sound = steps.shape == found.scores.shape and steps.dtype == np.int64 and _all_between(steps, 1, len(found.scores) + 1)
+    return bool(sound and abs((1.0 / steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores))
 
 
 def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], arrays: Arrays) -> WeightedScores:
@@ -130,15 +135,15 @@ def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int
 
 
 def _numbered(episode: npt.NDArray[Any], found: EpisodeScores) -> bool:
-    """Whether episode numbers (n,) are consistent: 0, 1, ... without gaps, as many rows as steps, one of them drawn."""
+    """Whether episode numbers (n,) are consistent: 0, 1, ... without gaps, one row drawn, as many as `steps` if known."""
     count = int(found.drawn.sum(dtype=np.int64))
     if episode.shape != found.scores.shape or episode.dtype != np.int64 or not _all_between(episode, 0, count):
         return False
     rows, drawn = np.bincount(episode, minlength=count), np.bincount(episode[found.drawn > 0], minlength=count)
-    return bool((rows[episode] == found.steps).all() and (drawn == 1).all())
+    return bool((drawn == 1).all() and (found.steps is None or (rows[episode] == found.steps).all()))
 
 
-def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> HorizonScores:
+def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int, weighting: str) -> HorizonScores:
     """Scores of rollouts, checked to have existing groups and roles."""
     scores = np.asarray(arrays["scores"], dtype=np.float64)
     groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
@@ -152,7 +157,7 @@ def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int) -> Horiz
         and _all_between(role, SCALES, THRESHOLDS + 1)
     )
     _require(sound)
-    return HorizonScores(scores, groups, episodes, role, n_groups)
+    return HorizonScores(scores, groups, episodes, role, n_groups, weighting)
 
 
 def _require(sound: Any) -> None:

@@ -12,6 +12,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, known_name, prob
 from capture_cp.certificates.evidence import betting_p_value, rate_bound, rate_p_value
 from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.risks import SUCCESS, Risk, checked_risks
+from capture_cp.conformal.drift import holm
 
 #: "holm" tests candidates in any order; "sequence" tests them one after another in an order fixed in advance.
 Correction = Literal["holm", "sequence"]
@@ -158,10 +159,7 @@ def certified(p_values: Floats, beta: float, correction: Correction) -> Bools:
     """
     if correction == "sequence":
         return np.logical_and.accumulate(p_values <= beta)
-    order, left = np.argsort(p_values, kind="stable"), np.arange(len(p_values), 0, -1)
-    rejected = np.zeros(len(p_values), dtype=bool)
-    rejected[order] = np.logical_and.accumulate(p_values[order] <= beta / left)
-    return rejected
+    return holm(p_values) <= beta
 
 
 def _candidate(

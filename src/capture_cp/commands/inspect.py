@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -20,26 +19,21 @@ from rich.markup import escape
 from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.files import check_writable, written_whole
 from capture_cp.data.logged import runs_of
+from capture_cp.data.roles import Recognised, recognise
 from capture_cp.data.source import Column, LogSource, open_log
 from capture_cp.report.output import table_of
 
 MOST_SHOWN = 200
 
-EPISODES = ("episode_index", "episode", "episode_id", "run", "run_id", "trajectory", "traj", "demo", "file")
-TIMES = ("timestamp", "time", "t", "stamp")
-ACTION = re.compile(r"(^|[^a-z])(actions?|act|cmd|commands?|controls?|push|u|torques?)([^a-z]|$)")
-STATE = re.compile(r"(^|[^a-z])(state|obs|observation|pos|position|q|qpos|x|y|z|joints?)([^a-z]|$)")
 COMMAND = re.compile(r"cmd|command|action|control|target|desired|setpoint")
-#: Columns that count rows, and say nothing about the robot.
-COUNTERS = ("index", "frame_index", "task_index", "step", "next.done", "next.reward", "next.success", "done", "reward")
 
 
 @dataclass(frozen=True)
 class Inspect:
     """List the columns or topics of a log with their types, widths and ranges, and propose which ones to use.
 
-    DATA is any log that `capture calibrate` accepts. The last line is a `capture calibrate` command with columns guessed
-    from their names; check it before you run it. --toml writes the guess to a file for `capture calibrate FILE`.
+    DATA is any log that `capture calibrate` accepts. The last lines are commands with columns guessed from their names and
+    values; check them before you run them. --toml writes the guess to a file for `capture calibrate FILE`.
     """
 
     data: Annotated[
@@ -54,10 +48,10 @@ class Inspect:
             if self.toml.exists() and not self.force:
                 raise CaptureError(f"{self.toml} exists already; choose another name, or overwrite it with --force.")
             check_writable(self.toml)
-        source = open_log(self.data, _words(self.data))
+        source = open_log(self.data)
         choice = self._topics(console, source) if source.messages else self._columns(console, source)
         if choice is None:
-            console.print("No columns are proposed: their names do not show which are state, action and next configuration.")
+            console.print("No columns are proposed: names and values do not show which are state and action.")
             if self.toml is not None:
                 raise CaptureError(f"{self.toml} is not written, as no columns are proposed; write it by hand.")
             return
@@ -65,18 +59,19 @@ class Inspect:
 
     def _columns(self, console: Console, source: LogSource) -> Proposal | None:
         """A table of columns; what is proposed."""
-        columns = source.columns()
-        choice = proposed(columns)
-        numbers = [column for column in columns if column.kind == "number"][:MOST_SHOWN]
-        piece = next(source.pieces([name for column in numbers for name in column.entries]), {}) if numbers else {}
+        found = recognise(source)
+        choice = proposed(found)
         parts = len(source.parts())
         title = f"{escape(self.data.name)}: {source.rows:,} rows" + (f" in {parts:,} recordings" if parts > 1 else "")
         rows = []
-        for column in columns[:MOST_SHOWN]:
-            values = [piece[name] for name in column.entries if name in piece]
-            rows.append([escape(shortened(column.name)), escape(column.kind), str(column.width or ""), _range(values)])
-        headings = "column", "holds", "width", "range in the first rows"
-        console.print(table_of(title, headings, rows, self._caption(source, choice), (headings[1], headings[3])))
+        for column in found.columns[:MOST_SHOWN]:
+            values = [found.rows[name] for name in column.entries if name in found.rows and column.kind == "number"]
+            role = found.roles.get(column.entries[0] if column.entries else "", "")
+            shown = column.kind, str(column.width or ""), _range(values), role
+            rows.append([escape(shortened(column.name)), *map(escape, shown)])
+        headings = "column", "holds", "width", "range in the first rows", "probably"
+        left = headings[1], headings[3], headings[4]
+        console.print(table_of(title, headings, rows, self._caption(source, choice), left))
         return choice
 
     def _caption(self, source: LogSource, choice: Proposal | None) -> str | None:
@@ -104,8 +99,12 @@ class Inspect:
         words = ["capture", "calibrate", str(self.data)]
         for name, value in choice.options().items():
             words += [f"--{name}", *([value] if isinstance(value, str) else value)]
-        console.print("Proposed, by the names of the columns:")
-        console.print(f"  {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
+        commands = [shlex.join(words), *([f"capture gap MODEL.xml {shlex.quote(str(self.data))}"] if choice.moves else [])]
+        console.print("Proposed, by names and values of the columns:")
+        for command in commands:
+            console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
+        if choice.moves:
+            console.print("The second compares a simulator with this log; MODEL.xml is its MuJoCo file.", highlight=False)
         if self.toml is None:
             return
         place = os.path.relpath(self.data, self.toml.parent)
@@ -130,73 +129,56 @@ def _range(parts: list[np.ndarray]) -> str:
     return f"{low:.4g} to {high:.4g}"
 
 
-def _words(path: Path) -> str | None:
-    """The first column of a CSV file that holds text in its first row, if any."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return None
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            lines = csv.reader(text)
-            names, row = next(lines, []), next(lines, [])
-    except (UnicodeDecodeError, csv.Error):
-        return None
-    for name, value in zip(names, row):
-        try:
-            float(value)
-        except ValueError:
-            return name.strip()
-    return None
-
-
-# -- a guess by the names of columns --------------------------------------------------------------------------------------
+# -- what is proposed -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Columns of each part; `next` or `following` is empty."""
+    """Columns of each part; `next` or `following` is empty. `moves`: whether a simulator can be compared with the log."""
 
     state: list[str] = field(default_factory=list)
     action: list[str] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
     following: list[str] = field(default_factory=list)
+    angles: list[str] = field(default_factory=list)
     episode: str | None = None
     time: str | None = None
+    moves: bool = False
 
     def options(self) -> dict[str, str | list[str]]:
         """The options that say this, by name."""
-        every = {name: getattr(self, name) for name in ("state", "action", "next", "following", "episode", "time")}
-        return {name: value for name, value in every.items() if value}
+        return {name: value for name, value in asdict(self).items() if value and name != "moves"}
 
 
-def proposed(columns: Sequence[Column]) -> Proposal | None:
+def proposed(found: Recognised) -> Proposal | None:
     """What the columns of a table are for, or None where no guess is plausible."""
-    names = {column.name: column for column in columns if column.kind == "number"}
-    every = {column.name for column in columns}
-    episode = next((name for name in EPISODES if name in every), None)
-    time = next((name for name in TIMES if name in names and names[name].width is None), None)
-    aside = {episode, time, *COUNTERS}
-    rest = [name for name in names if name not in aside]
-    for state in ("observation.state", "state", "observation", "obs"):
-        if state in rest and "action" in rest:
-            return Proposal([state], ["action"], following=[state], episode=episode, time=time)
-    if "demo" in every and "actions" in rest:
-        vectors = [name for name in rest if name.startswith("obs/") and names[name].width]
-        return Proposal(vectors[:1], ["actions"], following=vectors[:1], episode="demo") if vectors else None
-    return _paired(rest, episode, time)
-
-
-def _paired(names: list[str], episode: str | None, time: str | None) -> Proposal | None:
-    """A flat table: columns with a partner next_name or name_next; without any, columns called like states and actions."""
-    after = {name: partner for name in names for partner in (f"next_{name}", f"{name}_next") if partner in names}
-    rest = [name for name in names if name not in after and name not in after.values()]
-    actions = [name for name in rest if ACTION.search(name.lower())]
-    if after:
-        actions = actions or rest
-        return Proposal([*after], actions, next=[*after.values()], episode=episode, time=time) if actions else None
-    states = [name for name in rest if name not in actions and STATE.search(name.lower())]
-    if not states or not actions:
+    joints = found.joints
+    action = _whole(found, [*(joints["command"] or joints["torque"]).values()])
+    if found.after:
+        angles = [after for name, after in found.after.items() if name in found.angles]
+        others = [name for name in found.left if name not in found.after]
+        state, after = [*found.after], [*found.after.values()]
+        return Proposal(state, action or others, after, angles=angles, episode=found.episode, time=found.time)
+    places = [name for pose in found.poses for name in (*pose.position, *pose.quaternion)] + [*joints["position"].values()]
+    if not places:
         return None
-    return Proposal(states, actions, following=states, episode=episode, time=time)
+    rates = [name for pose in found.poses for name in (*pose.velocity, *pose.rates)] + [*joints["velocity"].values()]
+    return Proposal(
+        _whole(found, [*places, *rates]),
+        action,
+        following=_whole(found, places),
+        angles=[f"next_{name}" for name in found.angles if name in places],
+        episode=found.episode,
+        time=found.time,
+        moves=bool(found.poses or joints["position"].keys() & {*joints["velocity"], *joints["command"]}),
+    )
+
+
+def _whole(found: Recognised, names: Sequence[str]) -> list[str]:
+    """These numbers, with the name of a column of lists in place of all of its entries."""
+    lists = [column for column in found.columns if column.width and set(column.entries) <= set(names)]
+    owner = {entry: column.name for column in lists for entry in column.entries}
+    return list(dict.fromkeys(owner.get(name, name) for name in names))
 
 
 def proposed_topics(columns: Sequence[Column], kinds: dict[str, str]) -> Proposal | None:

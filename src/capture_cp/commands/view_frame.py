@@ -16,7 +16,6 @@ from capture_cp.commands.report_figures import finite_region
 from capture_cp.commands.robot import Robot
 from capture_cp.commands.runs import Runs
 from capture_cp.conformal.coverage import Count
-from capture_cp.conformal.quantile import size_needed
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Picture, rgb
 from capture_cp.report.draw import Frames
 from capture_cp.report.scene import Points, Scene
@@ -155,7 +154,7 @@ def thresholds_table(moment: Moment) -> str:
     if empty:
         notes.append(f"No calibration transition from such an input ended in {empty}: the region covers all of it.")
     if few:
-        needed = size_needed(moment.alpha, robot.confidence)
+        needed = robot.cap.calibration_.needed(moment.alpha, robot.confidence)
         notes.append(f"Too few {unit} for {few}: {needed:,} are needed at this α, so the region covers all of it.")
     title = f"**Region of this step** (α = {moment.alpha:g})"
     return table(title, ["stratum", "threshold", f"calibration {unit}"], rows, [*notes, *_merged(robot)])

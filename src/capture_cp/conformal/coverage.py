@@ -98,7 +98,7 @@ class CoverageRow:
     `volume` is the mean number of region cells; without a grid it is None or an estimated mean volume. `calibration` is the
     number of calibration points behind the row. `effective` is the effective number of independent outcomes among n
     correlated ones, n by default. For coverage by episode, n is the number of episodes with steps in the subset, the
-    coverage is that of a random step of a random episode, given that it is in the subset, and `interval` is its confidence
+    coverage is that of a random one of these steps in a random one of these episodes, and `interval` is its confidence
     interval.
     """
 
@@ -226,7 +226,7 @@ def tally(
 ) -> tuple[CoverageRow, ...]:
     """One coverage row for each label 0, 1, ..., from `inside` (n,) and `labels` (n,).
 
-    With `episodes` (n,), every episode has the same weight, divided equally among its steps.
+    With `episodes` (n,), every episode with steps of a label has the same weight there, divided equally among them.
     """
     n, covered = counts_of(labels, len(names)).tolist(), counts_of(labels, len(names), inside).tolist()
     volume, points = (
@@ -240,13 +240,10 @@ def tally(
 
 
 def _by_episode(row: CoverageRow, inside: Bools, number: Ints, here: Bools) -> CoverageRow:
-    """The row for a random step of a random episode, among steps `here` (n,); `number` (n,) is the episode, 0, 1, ..."""
-    steps = np.bincount(number)
-    weights = np.bincount(number, weights=here) / steps
-    hits = np.bincount(number, weights=here & inside) / steps
-    episodes = int((weights > 0).sum())
-    covered = episodes * float(hits.sum() / weights.sum()) if episodes else 0.0
-    return replace(row, n=episodes, covered=min(covered, float(episodes)), interval=share_interval(hits, weights))
+    """The row for a random one of the steps `here` (n,) of a random episode that has any; `number` (n,) is the episode."""
+    steps = np.bincount(number[here])
+    hits = np.bincount(number[here], weights=inside[here])[steps > 0] / steps[steps > 0]
+    return replace(row, n=len(hits), covered=float(hits.sum()), interval=share_interval(hits, np.ones(len(hits))))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tests of whether new data are like the calibration data: valid at any sample size, with Holm's correction."""
+"""Tests of whether new data are like the calibration data, and a log like itself: valid at any size, Holm's correction."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 import scipy
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array
+from capture_cp.base.streams import stream
 from capture_cp.conformal.quantile import conformal_ranks
 from capture_cp.conformal.thresholds import GroupScores
 
 LEVELS = 63  # quantiles per column that a calibration stores
 MOST_ROWS = 10_000  # rows that the quantiles are computed from, and new rows compared with them
+_AT_ONCE = 1_000  # orders of episodes that are drawn together
 ROUNDING = 1e-12  # lower bound on p-values, so that rounding cannot raise an alarm
 
 
@@ -155,6 +157,31 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(stepped, 1.0)
     return corrected
+
+
+def drift(errors: Floats, episodes: Ints, draws: int = 9_999, seed: int = 0) -> float:
+    """P-value of a change during a log, from errors (n,) of its episodes (n,), numbered 0, 1, ... in the order of the log.
+
+    The mean errors of the early half of the episodes are compared with those of the late half. Episodes that are alike
+    could have come in any order: the p-value is the share of `draws` random orders in which the two differ at least as much.
+    As the means count by their rank, infinite errors are only the largest. With under four episodes it is 1.
+
+    >>> errors, episodes = np.r_[np.arange(10.0), np.arange(20.0, 30.0)], np.arange(20)
+    >>> drift(errors, episodes)
+    0.0001
+    """
+    visited, number, rows = np.unique(episodes, return_inverse=True, return_counts=True)
+    count, early = len(visited), len(visited) // 2
+    if count < 4:
+        return 1.0
+    _, place, ties = np.unique(np.bincount(number, weights=errors) / rows, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - (ties - 1) / 2)[place]
+    expected, rng, as_far = early * (count + 1) / 2, stream(seed, "drift"), 1
+    observed = abs(ranks[:early].sum() - expected)
+    for first in range(0, draws, _AT_ONCE):
+        orders = rng.permuted(np.tile(ranks, (min(_AT_ONCE, draws - first), 1)), axis=1)
+        as_far += int((np.abs(orders[:, :early].sum(axis=1) - expected) >= observed).sum())
+    return as_far / (draws + 1)
 
 
 def _evenly(X: Floats) -> Floats:

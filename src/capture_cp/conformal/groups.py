@@ -12,7 +12,7 @@ from capture_cp.base.arrays import counts_of, rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, known_name, whole_number
 from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
-from capture_cp.conformal.episodes import numbered_at_random, shuffled, steps_and_drawn
+from capture_cp.conformal.episodes import drawn_rows, numbered_at_random, shuffled
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
 from capture_cp.conformal.partition import Partition, joined, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
@@ -119,8 +119,7 @@ def scores_of_groups(
         return WeightedScores.from_groups(R, group, n_groups, ratios)
     if episodes is None:
         return GroupScores.from_groups(R, group, n_groups, overwrite)
-    facts = *steps_and_drawn(episodes, rng), numbered_at_random(episodes, rng)
-    return EpisodeScores.from_groups(R, group, n_groups, *facts)
+    return EpisodeScores.from_groups(R, group, n_groups, drawn_rows(episodes, rng), numbered_at_random(episodes, rng))
 
 
 def _count(chosen: Bools, episodes: Ints | None) -> int:

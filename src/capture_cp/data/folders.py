@@ -12,6 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import existing_file
+from capture_cp.data.sage import STATE, SageSource, motions_in
 from capture_cp.data.source import (
     ENDINGS,
     LONGEST_LABEL,
@@ -40,7 +41,7 @@ def open_files(pattern: Path, labels: str | None) -> LogSource:
 
 
 def open_folder(folder: Path, labels: str | None) -> LogSource:
-    """The log in a folder: a LeRobot data set, or files of one format."""
+    """The log in a folder: a LeRobot data set, motions of SAGE, or files of one format."""
     if (folder / "meta" / "info.json").is_file():
         # only its tables are opened; there may be videos of any size
         files = sorted((folder / "data").glob("**/*.parquet"), key=natural)
@@ -50,6 +51,9 @@ def open_folder(folder: Path, labels: str | None) -> LogSource:
     entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in ENDINGS]
     files = sorted(files or filter(is_bag, entries), key=natural)
+    motions = motions_in(folder) if not files or files[-1].name == STATE else []
+    if motions:
+        return SageSource(folder, motions)
     if not files:
         raise CaptureError(f"folder {folder} contains no log; expected files that end in {', '.join(ENDINGS)}.")
     return FolderSource(folder, files, labels)

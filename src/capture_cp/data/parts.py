@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
 
-import numba
-
 from capture_cp.base.checks import CaptureError
 
 #: What a part is known by: its number, its rows.
@@ -48,6 +46,8 @@ def run_parts(work: Callable[[Named], Any], parts: Sequence[Named], jobs: int) -
 
 
 def _with_threads(work: Callable[[Any], Any], part: Any, threads: int) -> Any:
+    import numba
+
     before = numba.get_num_threads()
     numba.set_num_threads(min(threads, before))
     try:

@@ -46,6 +46,7 @@ SIGNATURES = {
     b"SQLite format 3": "bag",
     b"#ROSBAG": "bag",
     b"{": "certificate",
+    b"<": "model",
 }
 #: The first line of a TOML file that is no comment.
 SETTING = re.compile(rb"\s*(#[^\n]*\n\s*)*([\w-]+\s*=|\[[\w-]+\]\s*\n)")
@@ -54,8 +55,9 @@ INDEXED = re.compile(r"(?P<name>.+)\[(?:(?P<entry>\d{1,9})|(?P<start>\d{0,9}):(?
 
 
 def kind_of(path: Pathlike) -> str:
-    """What a file is, by its content: a "calibration", "certificate", file of "settings" (TOML), or the format of a log.
+    """What a file is, by its content: a "calibration", "certificate", "model", file of "settings", or the format of a log.
 
+    A model is MJCF or URDF, settings are TOML.
     Formats of logs are "parquet", "npz", "hdf5", "bag" and "csv"; a path that is no file is a "folder", or a pattern.
     """
     try:
@@ -66,6 +68,7 @@ def kind_of(path: Pathlike) -> str:
     if head[8:9] == b"{" and head[:1] != b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
         return "calibration"  # the length of a header, and the header
     head = head.removeprefix(codecs.BOM_UTF8)
+    head = head.lstrip() if head.lstrip()[:1] == b"<" else head
     known = (kind for signature, kind in SIGNATURES.items() if head and head.startswith(signature[: len(head)]))
     kind = next(known, None)
     return kind or ("settings" if SETTING.match(head) else "csv")
@@ -148,7 +151,7 @@ class LogSource(ABC):
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
     """Open a log: a file, a folder, or a pattern with * or ? for several files.
 
-    `labels` is a column that may contain text; a CSV reader needs to know it in advance.
+    `labels` is a column that may contain text; a CSV reader needs to know it in advance where the first row has a number.
     """
     place = Path(path)
     pattern = any(sign in str(path) for sign in "*?") and not place.exists()

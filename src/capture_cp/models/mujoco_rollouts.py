@@ -87,7 +87,7 @@ class MujocoRollout:
         self._reference = reference_qpos(self.model, reference)
         self.seed = whole_number("seed", seed, 0)
         self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads, 1)
-        self.pool = _randomised(self.model, randomise, whole_number("pool", pool, 1), self.seed)
+        self.pool = randomised(self.model, randomise, whole_number("pool", pool, 1), self.seed)
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, dc) at inputs X (n, dx), each from a copy of the model drawn from the pool."""
@@ -99,7 +99,7 @@ class MujocoRollout:
         ends = self._read(*self._simulated(which, qpos[owner], qvel[owner], control))
         return ends.reshape(len(X), n_particles, ends.shape[1])
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of every copy in the pool and of the settings."""
         mujoco = mujoco_module()
         places = [part.tolist() for part in (self._state, self._control, self._next) if not callable(part)]
@@ -156,34 +156,50 @@ class MujocoRollout:
         return np.asarray(qpos[:, self._next])
 
     def _simulated(self, which: Ints, qpos: Floats, qvel: Floats, control: Floats) -> tuple[Floats, Floats]:
-        """qpos and qvel at the end of m rollouts of copies `which` (m,), in batches; the same for any number of threads."""
-        mujoco, nq, nv = mujoco_module(), self.model.nq, self.model.nv
-        first = np.empty(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
-        blank = mujoco.MjData(self.model)
-        mujoco.mj_getState(self.model, blank, first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        time = mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_TIME)
-        threads = max(1, min(self.threads, len(which)))
-        data = [blank, *(copy(blank) for _ in range(threads - 1))]
-        batch = max(1, _NUMBERS_AT_ONCE // (self.nstep * (len(first) + self.model.nu)))
-        with import_module("mujoco.rollout").Rollout(nthread=threads if threads > 1 else 0) as runner:
-            for rows in (np.arange(i, min(i + batch, len(which))) for i in range(0, len(which), batch)):
-                start = np.tile(first, (len(rows), 1))
-                start[:, time : time + nq], start[:, time + nq : time + nq + nv] = qpos[rows], qvel[rows]
-                models = [self.pool[i] for i in which[rows]]
-                states, _ = runner.rollout(models, data, start, control[rows], nstep=self.nstep)
-                qpos[rows], qvel[rows] = states[:, -1, time : time + nq], states[:, -1, time + nq : time + nq + nv]
-        _check_stable(qpos, qvel)
-        return qpos, qvel
+        """qpos and qvel at the end of m rollouts of copies `which` (m,)."""
+        models = [self.pool[i] for i in which]
+        ends = rolled_out(models, qpos, qvel, control, np.array([self.nstep]), self.threads)
+        lost = int(np.isnan(ends[0]).any(axis=(1, 2)).sum())
+        if lost:
+            raise CaptureError(
+                f"{lost} of {len(which)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges "
+                "to randomise."
+            )
+        return ends[0][:, 0], ends[1][:, 0]
 
 
-def _check_stable(qpos: Floats, qvel: Floats) -> None:
-    state = np.hstack([qpos, qvel])
-    lost = int((~(np.abs(state) < _HUGE)).any(axis=1).sum())
-    if lost:
-        raise CaptureError(
-            f"{lost} of {len(state)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges to "
-            "randomise."
-        )
+def rolled_out(
+    models: Any, qpos: Floats, qvel: Floats, control: Floats, at: Ints, threads: int | None = None
+) -> tuple[Floats, Floats]:
+    """qpos (m, S, nq) and qvel (m, S, nv) after `at` (S,) time steps, rising, of m rollouts; NaN once one has diverged.
+
+    `models` is one model for all, or one for each rollout; `control` is (m, 1 or nstep, nu). They are computed in batches,
+    with results that do not depend on the number of threads.
+    """
+    mujoco, several = mujoco_module(), isinstance(models, list)
+    model = models[0] if several else models
+    nq, nv, nstep, m = model.nq, model.nv, int(at[-1]), len(qpos)
+    blank = mujoco.MjData(model)
+    first = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
+    mujoco.mj_getState(model, blank, first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    time = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_TIME)
+    wanted = max(1, min(threads or os.cpu_count() or 1, m))
+    data = [blank, *(copy(blank) for _ in range(wanted - 1))]
+    batch = max(1, _NUMBERS_AT_ONCE // (nstep * (len(first) + model.nu)))
+    found = np.empty((m, len(at), nq + nv))
+    mujoco.set_mju_user_warning(
+        lambda text: None
+    )  # what diverges is counted below; MuJoCo would log it to a file of its own
+    with import_module("mujoco.rollout").Rollout(nthread=wanted if wanted > 1 else 0) as runner:
+        for rows in (slice(i, min(i + batch, m)) for i in range(0, m, batch)):
+            start = np.tile(first, (rows.stop - rows.start, 1))
+            start[:, time : time + nq], start[:, time + nq : time + nq + nv] = qpos[rows], qvel[rows]
+            states, _ = runner.rollout(models[rows] if several else model, data, start, control[rows], nstep=nstep)
+            found[rows] = states[:, at - 1, time : time + nq + nv]
+    mujoco.set_mju_user_warning(None)
+    lost = ~(np.abs(found) < _HUGE).all(axis=2)
+    found[np.logical_or.accumulate(lost, axis=1)] = np.nan
+    return found[:, :, :nq], found[:, :, nq:]
 
 
 def _actuators(model: Any, names: Any) -> Ints:
@@ -196,7 +212,7 @@ def _actuators(model: Any, names: Any) -> Ints:
     )
 
 
-def _randomised(model: Any, randomise: Any, pool: int, seed: int) -> list[Any]:
+def randomised(model: Any, randomise: Any, pool: int, seed: int) -> list[Any]:
     """The pool; a single copy if nothing is randomised."""
     if randomise is None:
         return [model]

@@ -87,16 +87,21 @@ def mujoco_bodies(model: Any, data: Any) -> dict[str, Body]:
     """The visible geoms of a MuJoCo model in the state of `data`, by name, or by number where they have none."""
     bodies = {}
     for i in range(model.ngeom):
-        kind = MUJOCO_KINDS.get(int(model.geom_type[i]))
-        if kind is None or model.geom_group[i] >= HIDDEN_GROUP:
-            continue
-        *colour, opacity = model.geom_rgba[i].tolist()
-        shown = "#" + "".join(f"{round(255 * part):02x}" for part in colour)
-        place, turn = data.geom_xpos[i].copy(), data.geom_xmat[i].reshape(3, 3).copy()
-        mesh = _mesh(model, int(model.geom_dataid[i])) if kind == "mesh" else None
-        name = (model.geom(i).name or f"geom {i}").replace(" ", "-")
-        bodies[name] = Body(kind, model.geom_size[i].copy(), place, shown, turn, opacity, mesh)
+        body = geom_body(model, i, data.geom_xpos[i].copy(), data.geom_xmat[i].reshape(3, 3).copy())
+        if body is not None and model.geom_group[i] < HIDDEN_GROUP:
+            bodies[(model.geom(i).name or f"geom {i}").replace(" ", "-")] = body
     return bodies
+
+
+def geom_body(model: Any, i: int, place: Floats, turn: Floats) -> Body | None:
+    """Geom i of a MuJoCo model at a place (3,) with rotation `turn` (3, 3); None if its kind cannot be drawn."""
+    kind = MUJOCO_KINDS.get(int(model.geom_type[i]))
+    if kind is None:
+        return None
+    *colour, opacity = model.geom_rgba[i].tolist()
+    shown = "#" + "".join(f"{round(255 * part):02x}" for part in colour)
+    mesh = _mesh(model, int(model.geom_dataid[i])) if kind == "mesh" else None
+    return Body(kind, model.geom_size[i].copy(), place, shown, turn, opacity, mesh)
 
 
 def _mesh(model: Any, mesh: int) -> tuple[Floats, Ints]:

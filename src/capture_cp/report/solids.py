@@ -11,7 +11,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.report.canvas import rgb
 from capture_cp.report.panel import Image, Shape
-from capture_cp.report.scene import Body, Points
+from capture_cp.report.scene import HIDDEN_GROUP, Body, Points, geom_body
 
 #: Corners around a round body, and rows of them along a quarter of its profile.
 AROUND, ROWS = 32, 8
@@ -19,6 +19,11 @@ AROUND, ROWS = 32, 8
 LIGHT, SHADE, FINE = np.array([-0.35, -0.45, 0.82]), 0.55, 2
 #: Half a side of a plane without end (m), and the largest angle (radians) between faces that look like one.
 ENDLESS, FLAT = 1.0, 0.02
+#: Of shapes of bodies: the same two numbers, the angle of a fold that is drawn, the most faces of a geom, and the smallest
+#: geom beside the largest of its body.
+COARSE, FOLD, MOST_FACES, TINY = (16, 5), 0.7, 400, 0.04
+
+_HFIELD, _ELLIPSOID = 1, 4  # of MuJoCo's types of geoms
 
 Triangles = tuple[Floats, Ints]
 
@@ -52,7 +57,7 @@ TOP = View("top view", *np.eye(3))
 # -- triangles ----------------------------------------------------------------------------------------------------------
 
 
-def triangles(body: Body) -> Triangles:
+def triangles(body: Body, fineness: tuple[int, int] = (AROUND, ROWS)) -> Triangles:
     """Vertices (v, 3) of a body in the world, and its faces (f, 3), counter-clockwise seen from outside."""
     a, b = float(body.size[0]), float(body.size[1])
     if body.kind == "mesh":
@@ -62,7 +67,7 @@ def triangles(body: Body) -> Triangles:
         half = body.size if body.kind == "box" else np.append(np.where(body.size[:2] > 0, body.size[:2], ENDLESS), 1e-6)
         corners, faces = np.asarray(half) * _cube()[0], _cube()[1]
     else:
-        corners, faces = _round(body.kind, a, 0.0 if body.kind == "sphere" else b)
+        corners, faces = _round(body.kind, a, 0.0 if body.kind == "sphere" else b, *fineness)
     return corners @ np.asarray(body.turn).T + body.place, faces
 
 
@@ -74,25 +79,25 @@ def _cube() -> Triangles:
 
 
 @lru_cache(256)
-def _round(kind: str, radius: float, half: float) -> Triangles:
+def _round(kind: str, radius: float, half: float, around: int, rows: int) -> Triangles:
     """A sphere, a capsule or a cylinder along z: the surface that its profile describes when it turns."""
     if kind == "cylinder":
         radii, heights = radius * np.array([0.0, 1, 1, 0]), half * np.array([1.0, 1, -1, -1])
     else:
-        turn = np.linspace(0, np.pi / 2, ROWS)
-        turn, along = np.append(turn, turn + np.pi / 2), np.repeat([half, -half], ROWS)
+        turn = np.linspace(0, np.pi / 2, rows)
+        turn, along = np.append(turn, turn + np.pi / 2), np.repeat([half, -half], rows)
         radii, heights = radius * np.sin(turn), radius * np.cos(turn) + along
-    angles = np.linspace(0, 2 * np.pi, AROUND, endpoint=False)
+    angles = np.linspace(0, 2 * np.pi, around, endpoint=False)
     corners = np.stack([np.outer(radii, np.cos(angles)), np.outer(radii, np.sin(angles))], axis=-1)
-    corners = np.concatenate([corners, np.repeat(heights[:, None, None], AROUND, axis=1)], axis=-1).reshape(-1, 3)
-    first, after = (AROUND * np.arange(len(radii) - 1)[:, None] + (np.arange(AROUND) + i) % AROUND for i in (0, 1))
-    faces = np.stack([first, first + AROUND, after + AROUND, first, after + AROUND, after], axis=-1).reshape(-1, 3)
+    corners = np.concatenate([corners, np.repeat(heights[:, None, None], around, axis=1)], axis=-1).reshape(-1, 3)
+    first, after = (around * np.arange(len(radii) - 1)[:, None] + (np.arange(around) + i) % around for i in (0, 1))
+    faces = np.stack([first, first + around, after + around, first, after + around, after], axis=-1).reshape(-1, 3)
     corners, same = np.unique(corners.round(12), axis=0, return_inverse=True)  # the poles are one corner each
     faces = same.ravel()[faces]
     return corners, faces[[len(set(face)) == 3 for face in faces.tolist()]]
 
 
-def _normals(corners: Floats) -> Floats:
+def normals(corners: Floats) -> Floats:
     """Unit normals (f, 3) of triangles (f, 3, 3); zero where a triangle has no area."""
     across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     length = np.linalg.norm(across, axis=1, keepdims=True)
@@ -117,12 +122,86 @@ def outlines(bodies: Iterable[Body], view: View, **look: Any) -> tuple[Shape, ..
 def edges(body: Body) -> Floats:
     """The edges of a body between faces that do not lie in one plane, as lines (e, 2, 3)."""
     corners, faces = triangles(body)
+    return np.asarray(corners[sharp_edges(corners, faces)])
+
+
+def sharp_edges(corners: Floats, faces: Ints, fold: float = FLAT) -> Ints:
+    """Pairs (e, 2) of corners between faces (f, 3) whose directions differ by at least an angle, or of one face only."""
     pairs = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
     pairs, which, count = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-    normals = np.repeat(_normals(corners[faces]), 3, axis=0)
-    mean = np.stack([np.bincount(which.ravel(), normals[:, axis]) for axis in range(3)], axis=1) / count[:, None]
-    sharp = (count == 1) | (np.linalg.norm(mean, axis=1) < np.cos(FLAT / 2))
-    return np.asarray(corners[pairs[sharp]])
+    across = np.repeat(normals(corners[faces]), 3, axis=0)
+    mean = np.stack([np.bincount(which.ravel(), across[:, axis]) for axis in range(3)], axis=1) / count[:, None]
+    sharp = (count == 1) | (np.linalg.norm(mean, axis=1) < np.cos(fold / 2))
+    return np.asarray(pairs[sharp])
+
+
+def body_shapes(model: Any) -> list[dict[str, Any]]:
+    """Shapes of the bodies of a MuJoCo model as plain lists, for pictures that are drawn again without it.
+
+    For each body `name`, `parent` (None below the world), and, in the body's frame in m, `vertices`, `faces` and the folded
+    `edges` of its visible geoms: all empty where it has none. The world is among them only if it has more than planes.
+    """
+    named = [model.body(i).name or f"body {i}" for i in range(model.nbody)]
+    shapes = []
+    for i, name in enumerate(named):
+        corners, faces, folds = _joined(_solids(model, i))
+        if i or len(corners):
+            parent = named[model.body_parentid[i]] if model.body_parentid[i] else None
+            lists = {"vertices": corners.round(5).tolist(), "faces": faces.tolist(), "edges": folds.tolist()}
+            shapes.append({"name": name, "parent": parent, **lists})
+    return shapes
+
+
+def _solids(model: Any, body: int) -> list[Triangles]:
+    """The geoms of a body in its frame, of few faces each: those that a viewer shows, without those too small to be seen."""
+    geoms = np.flatnonzero((model.geom_bodyid == body) & (model.geom_type > _HFIELD))
+    shown = geoms[model.geom_group[geoms] < HIDDEN_GROUP]
+    geoms = shown if len(shown) else geoms
+    reach = model.geom_rbound[geoms]
+    found = []
+    for geom in geoms[reach >= TINY * reach.max(initial=0.0)]:
+        turn = rotation(model.geom_quat[geom])
+        solid = geom_body(model, int(geom), model.geom_pos[geom].copy(), turn)
+        if solid is not None:
+            found.append(_simplified(*triangles(solid, COARSE)))
+        elif model.geom_type[geom] == _ELLIPSOID:
+            corners, faces = _round("sphere", 1.0, 0.0, *COARSE)
+            found.append((model.geom_size[geom] * corners @ turn.T + model.geom_pos[geom], faces))
+    return found
+
+
+def _joined(solids: Sequence[Triangles]) -> tuple[Floats, Ints, Ints]:
+    """Corners (v, 3), faces (f, 3) and folded edges (e, 2) of several solids together."""
+    first = np.cumsum([0, *(len(corners) for corners, _ in solids)]).tolist()
+    corners = [corners for corners, _ in solids]
+    faces = [faces + start for (_, faces), start in zip(solids, first)]
+    folds = [sharp_edges(*solid, FOLD) + start for solid, start in zip(solids, first)]
+    none = np.empty((0, 3), dtype=np.int64)
+    return (
+        np.concatenate([np.empty((0, 3)), *corners]),
+        np.concatenate([none, *faces]),
+        np.concatenate([none[:, :2], *folds]),
+    )
+
+
+def _simplified(corners: Floats, faces: Ints) -> Triangles:
+    """At most `MOST_FACES` faces: corners in one cell of a grid become one, and cells grow until that is reached."""
+    pitch = float(np.ptp(corners, axis=0).max()) / 40
+    while len(faces) > MOST_FACES:
+        _, which = np.unique(np.floor(corners / pitch), axis=0, return_inverse=True)
+        count = np.bincount(which.ravel())
+        corners = np.stack([np.bincount(which.ravel(), axis) / count for axis in corners.T], axis=1)
+        faces = which.ravel()[faces]
+        faces = np.unique(faces[[len(set(face)) == 3 for face in faces.tolist()]], axis=0)
+        pitch *= 1.3
+    return corners, faces
+
+
+def rotation(quaternion: Floats) -> Floats:
+    """The rotation (3, 3) of a unit quaternion w x y z."""
+    w, x, y, z = quaternion
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.asarray(np.eye(3) + 2 * w * cross + 2 * cross @ cross)
 
 
 def draw_wireframe(axis: Any, bodies: Iterable[Body], view: View | None = None, width: float = 0.6) -> None:
@@ -163,11 +242,11 @@ def rendered(
 
     def paint(corners: Floats, colours: Floats, opacity: float) -> None:
         """Paint triangles (f, 3, 3), those that face the viewer, in the colours (f, 3) of their bodies."""
-        normals = _normals(corners)
-        seen = normals @ view.towards > 0
+        directions = normals(corners)
+        seen = directions @ view.towards > 0
         across = (view.flat(corners[seen]) - low) / pitch
         at = np.stack([rows - across[..., 1], across[..., 0], corners[seen] @ view.towards], axis=-1)
-        light = SHADE + (1 - SHADE) * np.maximum(normals[seen] @ LIGHT, 0.0)
+        light = SHADE + (1 - SHADE) * np.maximum(directions[seen] @ LIGHT, 0.0)
         paint_triangles(picture, nearest, at, light[:, None] * colours[seen], opacity)
 
     ordered = _back_to_front(bodies, view)

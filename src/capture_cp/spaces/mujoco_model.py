@@ -61,7 +61,14 @@ def read_model(source: Any) -> Any:
 
 def named(model: Any, kind: str) -> list[str]:
     """Names of a model's geoms, bodies, joints or actuators (`kind`, in the singular), without unnamed ones."""
-    count = {"geom": model.ngeom, "body": model.nbody, "joint": model.njnt, "actuator": model.nu, "keyframe": model.nkey}
+    count = {
+        "geom": model.ngeom,
+        "body": model.nbody,
+        "joint": model.njnt,
+        "actuator": model.nu,
+        "keyframe": model.nkey,
+        "site": model.nsite,
+    }
     look_up = {"joint": model.jnt, "keyframe": model.key}.get(kind) or getattr(model, kind)
     return [name for i in range(count[kind]) if (name := look_up(i).name)]
 
@@ -94,18 +101,6 @@ def reference_qpos(model: Any, reference: Any) -> Floats:
     if isinstance(reference, str):
         return np.array(model.key(known_name("keyframe", reference, named(model, "keyframe"))).qpos)
     return finite_array("reference", reference, (model.nq,), "(nq,): a complete qpos")
-
-
-def unit_quaternions(model: Any, Y: Floats, entries: Ints) -> Floats:
-    """Configurations Y (n, dc) of these entries of qpos (dc,), with complete quaternions normalised."""
-    types, unit = mujoco_module().mjtJoint, Y.copy()
-    for kind, first in zip(model.jnt_type.tolist(), model.jnt_qposadr.tolist()):
-        start = {int(types.mjJNT_BALL): first, int(types.mjJNT_FREE): first + 3}.get(kind)
-        if start is not None and np.isin(np.arange(start, start + 4), entries).all():
-            columns = [int(np.flatnonzero(entries == start + i)[0]) for i in range(4)]
-            lengths = np.linalg.norm(unit[:, columns], axis=1, keepdims=True)
-            unit[:, columns] /= np.where(lengths > 0, lengths, 1.0)
-    return unit
 
 
 # -- pairs of geoms --------------------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ class Strata(Protocol):
 
     `features` (M, df), where present, describes each stratum by numbers that a tree can split on, such as contact bits.
     `rest`, where present, is the number of a catch-all stratum; it may have no data without a warning.
-    `project(Y, m)`, where present, moves configurations (n, dc) onto stratum m; rows that do not reach it stay unchanged.
     """
 
     names: tuple[str, ...]
@@ -97,14 +96,14 @@ class GriddedStrata:
         """Volume of one stratum's cells."""
         return len(self.cells(name)) * self.require_grid().cell_volume
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the names and, where there is a grid, of its geometry and labels."""
-        digest = hashlib.sha256("\0".join(self.names).encode())
+        found = hashlib.sha256("\0".join(self.names).encode())
         if self.grid is not None:
-            digest.update(repr((self.grid.shape, self.grid.periodic)).encode())
+            found.update(repr((self.grid.shape, self.grid.periodic)).encode())
             for part in (self.grid.origin, self.grid.spacing, self.labels):
-                digest.update(part.tobytes())
-        return digest.hexdigest()
+                found.update(part.tobytes())
+        return found.hexdigest()
 
 
 class GridStrata(GriddedStrata):

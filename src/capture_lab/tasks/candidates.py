@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from capture_cp.base.arrays import identity
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, shortened
-from capture_cp.base.fingerprints import fingerprint
 from capture_cp.certificates.certificate import Certificate
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.rows import FittedRow, Row, fit_row
@@ -116,9 +116,9 @@ def fingerprints(fitted: FittedRow, alpha: float) -> dict[str, str]:
     planner = fitted.planner(alpha)
     scores = [value for name, value in sorted(vars(cap.calibration_).items()) if not name.startswith("_")]
     return {
-        "planner": planner.fingerprint(),
-        "task": fingerprint({name: str(value) for name, value in fitted.task.identity.items()}, fitted.task.max_steps),
-        "calibration": fingerprint(cap.partition_.nodes, cap.partition_.roots, scores),
+        "planner": planner.identity(),
+        "task": identity({name: str(value) for name, value in fitted.task.depends_on.items()}, fitted.task.max_steps),
+        "calibration": identity(cap.partition_.nodes, cap.partition_.roots, scores),
     }
 
 

@@ -21,11 +21,11 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
+from capture_cp.data.rollouts import executed
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode, with_regions

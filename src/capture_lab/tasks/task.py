@@ -136,7 +136,7 @@ class Task(TaskOptions):
         return {self.place: self}
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def depends_on(self) -> dict[str, Any]:
         """The fields that distinguish this task from others, for file names."""
         kept: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         return {"task": self.name, "place": self.place} | {e.name: getattr(self, e.name) for e in kept if e.compare}

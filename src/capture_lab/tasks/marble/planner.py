@@ -16,8 +16,10 @@ from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.distance import interpolate
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.probes import POINTS
+from capture_cp.planning.plugin import Called
+from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE, Geometry, clearance
 from capture_lab.tasks.marble.cspace import MarbleStrata
@@ -128,6 +130,14 @@ def pit_distance(y, params):
     return nearest
 
 
+class _Plain(Called, cached=True):
+    step, stage_cost = model_step, marble_cost
+
+
+class _Corrected(Called, cached=True):
+    step, stage_cost = corrected_step, marble_cost
+
+
 @dataclass(frozen=True)
 class MarbleWeights:
     """Weights of the marble's objective; the paper's.
@@ -195,22 +205,19 @@ def marble_rollout(
     """The cost of plans on one map, with the regions of `cap`."""
     _check_calibration(cap, task)
     weights = weights or MarbleWeights()
+    step = model_step if task.correction is None else corrected_step
+    points = weights.hazard_points
     return FusedRollout(
         cap,
-        model_step if task.correction is None else corrected_step,
+        StepModel(step, 6, POSITION, noise_dims=2, params=marble_params(task, task.model_gain, weights)),
         marble_cost,
-        marble_params(task, task.model_gain, weights),
-        pit_distance if weights.hazard_points else _pit_cells(task, weights.margin),
-        POSITION,
-        noise_dims=2,
-        alpha=alpha,
+        PointHazard(pit_distance, points=points, steepness=1.0) if points else _pit_cells(task, weights.margin),
+        alpha,
+        simultaneous,
         # the spread of one step at every step, like the thresholds of particles; propagated, it would cover the board
         gaussian_scale=np.full(horizon, task.one_step_spread) if isinstance(cap.score, Mahalanobis) else None,
-        simultaneous=simultaneous,
         count_particles=weights.count_particles,
         check=partial(_check_state, task.map.geometry),
-        points=weights.hazard_points or POINTS,
-        steepness=1.0,
     )
 
 
@@ -225,7 +232,7 @@ def _pit_cells(task: Marble, margin: float) -> Bools:
 
 
 def _check_calibration(cap: Fitted, task: Marble) -> None:
-    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
+    if not isinstance(cap.strata, MarbleStrata) or cap.strata.digest() != task.strata.digest():
         raise CaptureError(f"the calibration was not made for the map {task.map.name}; calibrate on this map.")
     model = getattr(cap.model_, "__self__", cap.model_)
     if isinstance(model, Marble) and _beliefs(model) != _beliefs(task):
