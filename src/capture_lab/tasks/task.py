@@ -28,7 +28,7 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import Strata, grid_of, has_grid
 from capture_lab.tasks.extent import Extent, nowhere
-from capture_lab.tasks.rows import Row, method_rows, own_rows, practice_rows
+from capture_lab.tasks.rows import Row, planning_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
@@ -332,8 +332,7 @@ class Task(TaskOptions):
     @property
     def rows(self) -> Mapping[str, Row]:
         """How each row of the planning table plans, by name."""
-        weights = None if self.weights is None else self.weights()
-        return method_rows(PLANNER, weights) | practice_rows(PLANNER, weights) | own_rows(PLANNER, weights)
+        return planning_rows((PLANNER, None if self.weights is None else self.weights()))
 
     @property
     def hazard(self) -> Hazard:
