@@ -201,7 +201,10 @@ class Bench:
         import numpy as np
 
         from capture_cp import read_transitions
+        from capture_cp.data.recognise import match, recognise
+        from capture_cp.data.source import open_log
 
+        match(recognise(open_log(path)), None)
         log = read_transitions(path, **self.columns, episode="episode", time="time")
         assert np.isfinite(log.X).all()
         assert np.isfinite(log.Y).all()

@@ -24,9 +24,10 @@ from capture_cp import (
     read_transitions,
     write_transitions,
 )
+from capture_cp.capture.horizon_scores import HorizonScores
 from capture_cp.conformal.coverage import share_interval, tally
 from capture_cp.conformal.episodes import drawn_rows, one_of_each, split_rows
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP, EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
@@ -94,6 +95,20 @@ def test_thresholds_are_those_of_the_definition(n, episodes, alpha, before, seed
         assert found[j] == obvious(scores.tolist(), units.tolist(), groups.tolist(), j, alpha, before)
         visits = len({u for u, g in zip(units, groups) if g == j})
         assert before or known.sizes[j] == visits
+
+
+@pytest.mark.parametrize("weighting", [PER_GROUP, PER_EPISODE])
+def test_pieces_of_an_episode_share_its_weight_at_every_step_of_a_horizon(weighting):
+    rng = np.random.default_rng(4)
+    episodes, steps, n_groups = np.repeat(np.arange(30), rng.integers(1, 5, 30)), 2, 4
+    scores = rng.integers(0, 30, (len(episodes), steps)) / 7.0
+    groups = rng.integers(0, 2, scores.shape) + 2 * np.arange(steps)
+    role = np.full(len(episodes), 2)
+    found = HorizonScores(scores, groups, episodes, role, n_groups, weighting).at(0.2)
+    for s in range(steps):
+        for j in (2 * s, 2 * s + 1):
+            columns = scores[:, s].tolist(), episodes.tolist(), groups[:, s].tolist()
+            assert found[j] == obvious(*columns, j, Fraction(1, 5), weighting == PER_EPISODE)
 
 
 def test_which_step_is_drawn_is_uniform():

@@ -1,6 +1,7 @@
 """Logs of what nobody drives, several steps ahead, and few episodes: the doors of `calibrate` that `gap` has too."""
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -35,10 +36,8 @@ def test_a_log_without_actions_is_calibrated_several_steps_ahead_and_checked(her
     main([*CALIBRATE, "--steps", "5"])
     cap = load_calibration("robot.capture")
     assert (cap.n_inputs_, cap.n_outputs_) == (2, 1)
-    with pytest.raises(SystemExit) as stop:  # the same robot, so most likely no alarm; 2 would be a refusal
+    with suppress(SystemExit):  # of an alarm, which is possible
         main(["check", "robot.capture", "new.csv", "--json", "check.json"])
-        raise SystemExit(0)
-    assert stop.value.code in (0, 1)
     assert json.loads((here / "check.json").read_text())["rows"][0]["n"] == 60
     assert "the last 5 of each episode have no next configuration" in capsys.readouterr().out
 

@@ -80,8 +80,8 @@ def coverage_of_log(
 ) -> Coverage:
     """Coverage on a held-out log, as from `Capture.coverage` without volumes.
 
-    For a log with episodes it is that of a random step of a random episode. `rng` is the seed of the particles; `run` is
-    as in `fit_log`.
+    For a log with episodes it counts them as `Capture.coverage` does. `rng` is the seed of the particles; `run` is as in
+    `fit_log`.
     """
     part = log if isinstance(log, LogPart) else LogPart.whole(log)
     n, at = len(part), 0

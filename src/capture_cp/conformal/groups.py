@@ -177,7 +177,7 @@ class Tree(Groups):
             strata), "auto" (features if there are any, otherwise the label), or "none".
         min_stratum: with one tree per stratum, merge the strata that can expect fewer calibration examples than this. They
             share one tree, and coverage is guaranteed for them together. The expected number is computed from the
-            partition examples alone (from episodes, if rows are steps of episodes), so the guarantee remains valid. None
+            partition examples alone (from episodes that visit it, if rows are steps of episodes), so it remains valid. None
             merges nothing: a stratum with fewer calibration examples than alpha needs, 9 for 0.1, then has an infinite
             threshold. With twice that number, 18, and the default share, a stratum that is not merged has an infinite
             threshold in fewer than one of a hundred logs. A stratum without any example stays infinite. If all rare strata

@@ -2,7 +2,7 @@
 
 Some practise: the regions of their executed steps are calibrated on closed-loop runs of their planner. The regions in the
 planner's cost stay the same, so practice does not change its behaviour. New runs are then exchangeable with the practice
-runs, and a random step of one lies in its region with probability at least 1 - alpha, also by stratum.
+runs: in a stratum that one visits, a random one of its steps there lies in its region with probability at least 1 - alpha.
 """
 
 from __future__ import annotations
