@@ -156,7 +156,7 @@ def test_a_flipped_bit_anywhere_is_refused(saved, load):
 
 def test_another_file_is_refused(path, saved, load, tmp_path):
     newer = saved.read_bytes().replace(b'"schema":"1"', b'"schema":"9"')
-    assert "has schema '9', this version reads 1, 3 and 4; upgrade capture-cp" in refuses(load, saved, newer)
+    assert "has schema '9', this version reads 1, 3, 4, 5; upgrade capture-cp" in refuses(load, saved, newer)
     for metadata in (None, {"format": "pt"}):
         data = serialise({"weights": np.zeros(3)}, metadata=metadata)
         assert "not a capture-cp calibration" in refuses(load, saved, data)
@@ -298,7 +298,7 @@ def test_a_crash_while_saving_leaves_the_old_file_and_nothing_else(fitted, saved
 
 
 class Marked:
-    """The box with a fingerprint of its own."""
+    """The box with an identity of its own."""
 
     def __init__(self, box, mark):
         self.box, self.mark = box, mark
@@ -306,7 +306,7 @@ class Marked:
     def __call__(self, X, n_particles, rng):
         return self.box(X, n_particles, rng)
 
-    def fingerprint(self):
+    def identity(self):
         return self.mark
 
 

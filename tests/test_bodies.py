@@ -12,7 +12,7 @@ from capture_cp.report.canvas import rgb
 from capture_cp.report.draw import draw
 from capture_cp.report.panel import Panel
 from capture_cp.report.scene import Points, mujoco_bodies
-from capture_cp.report.solids import SIDE, TOP, View, outlines, rendered, sharp_edges, triangles
+from capture_cp.report.solids import MOST_FACES, SIDE, TOP, View, body_shapes, outlines, rendered, sharp_edges, triangles
 
 SCENE = """<mujoco>
   <asset><mesh name="roof" vertex="-.2 -.2 0  .2 -.2 0  .2 .2 0  -.2 .2 0  0 0 .3"/></asset>
@@ -106,3 +106,45 @@ def test_outlines_are_drawn_into_axes(bodies):
     axis = Figure().add_subplot()
     draw(axis, Panel(LOW, HIGH, shapes=outlines(bodies.values(), SIDE)))
     assert len(axis.patches) == len(bodies)
+
+
+LINKS = """<mujoco><worldbody>
+  <geom type="plane" size="1 1 1"/>
+  <body name="block" pos="0 0 1"><freejoint/>
+    <geom type="box" size=".1 .1 .1" pos=".1 0 0" quat="1 1 0 0"/>
+    <geom type="sphere" size=".001" pos=".2 .1 .1"/>
+    <geom type="box" size="9 9 9" group="3"/>
+    <body><geom type="ellipsoid" size=".1 .2 .3"/>
+      <body name="tip"><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body>
+    </body>
+  </body>
+</worldbody></mujoco>"""
+
+
+def test_shapes_of_bodies_are_plain_lists_of_what_is_seen():
+    import mujoco
+
+    block, middle, tip = body_shapes(mujoco.MjModel.from_xml_string(LINKS))
+    assert [block["name"], middle["name"], tip["name"]] == ["block", "body 2", "tip"]
+    assert [block["parent"], middle["parent"], tip["parent"]] == [None, "block", "body 2"]
+    corners = np.array(block["vertices"])  # neither the tiny sphere nor the hidden box
+    assert corners.min(axis=0).tolist() == [0.0, -0.1, -0.1]
+    assert corners.max(axis=0).tolist() == [0.2, 0.1, 0.1]
+    assert (len(block["faces"]), len(block["edges"])) == (12, 12)
+    np.testing.assert_allclose(np.ptp(middle["vertices"], axis=0), [0.2, 0.4, 0.6], atol=1e-4)
+    assert tip["vertices"] == tip["faces"] == tip["edges"] == []
+
+
+def test_shapes_of_large_meshes_are_simplified():
+    import mujoco
+
+    rng = np.random.default_rng(0)
+    ball = rng.normal(size=(2000, 3))
+    ball /= np.linalg.norm(ball, axis=1, keepdims=True)
+    numbers = " ".join(f"{value:.4f}" for value in ball.ravel())
+    mesh = f'<asset><mesh name="ball" vertex="{numbers}"/></asset>'
+    text = f'<mujoco>{mesh}<worldbody><body name="b"><geom type="mesh" mesh="ball"/></body></worldbody></mujoco>'
+    (shape,) = body_shapes(mujoco.MjModel.from_xml_string(text))
+    assert 50 < len(shape["faces"]) <= MOST_FACES
+    assert np.abs(np.linalg.norm(shape["vertices"], axis=1) - 1).max() < 0.15
+    assert np.max(shape["faces"]) < len(shape["vertices"])

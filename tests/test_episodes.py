@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,12 +22,12 @@ from capture_cp import (
     Tree,
     one_stratum,
     read_transitions,
-    split_rows,
     write_transitions,
 )
+from capture_cp.capture.horizon_scores import HorizonScores
 from capture_cp.conformal.coverage import share_interval, tally
-from capture_cp.conformal.episodes import one_of_each, steps_and_drawn
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.episodes import drawn_rows, one_of_each, split_rows
+from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP, EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
@@ -46,7 +47,8 @@ def run(rng, episodes, steps, spread=3.0):
 
 
 def collected(scores, groups, n_groups, units, rng):
-    return EpisodeScores.from_groups(scores, groups, n_groups, *steps_and_drawn(units, rng))
+    number = np.unique(units, return_inverse=True)[1]
+    return EpisodeScores.collected(scores, groups, n_groups, drawn_rows(number, rng), number)
 
 
 # -- thresholds -----------------------------------------------------------------------------------------------------------
@@ -64,10 +66,13 @@ def test_one_step_an_episode_gives_the_plain_thresholds(n, n_groups, alpha, seed
     assert np.array_equal(episodes.single.scores, plain.scores)
 
 
-def obvious(scores, units, groups, j, alpha):
-    """The smallest score q of group j where misses, were a new episode to miss in all of its steps, are at most alpha."""
-    share = {u: Fraction(1, units.count(u)) for u in units}
-    here = [(score, share[u]) for score, u, g in zip(scores, units, groups) if g == j]
+def obvious(scores, units, groups, j, alpha, before):
+    """The smallest score q of group j where misses, were a new episode to miss in all of its steps, are at most alpha.
+
+    An episode weighs 1 in the group, or, in files made `before`, over all of its steps.
+    """
+    counted = [u for u, g in zip(units, groups) if before or g == j]
+    here = [(score, Fraction(1, counted.count(u))) for score, u, g in zip(scores, units, groups) if g == j]
     for q in sorted({score for score, _ in here}):
         if sum(w for score, w in here if score > q) + 1 <= alpha * (sum(w for _, w in here) + 1):
             return q
@@ -78,14 +83,32 @@ def obvious(scores, units, groups, j, alpha):
     st.integers(1, 60),
     st.integers(1, 30),
     st.sampled_from([Fraction(1, 10), Fraction(1, 4), Fraction(1, 3)]),
+    st.booleans(),
     st.integers(0, 999),
 )
-def test_thresholds_are_those_of_the_definition(n, episodes, alpha, seed):
+def test_thresholds_are_those_of_the_definition(n, episodes, alpha, before, seed):
     rng = np.random.default_rng(seed)
     scores, units, groups = rng.integers(0, 12, n) / 11.0, rng.integers(0, episodes, n), rng.integers(0, 2, n)
-    found = collected(scores, groups, 2, units, rng).at(float(alpha))
+    known = collected(scores, groups, 2, units, rng)
+    found = (replace(known, steps=known.lengths) if before else known).at(float(alpha))
     for j in range(2):
-        assert found[j] == obvious(scores.tolist(), units.tolist(), groups.tolist(), j, alpha)
+        assert found[j] == obvious(scores.tolist(), units.tolist(), groups.tolist(), j, alpha, before)
+        visits = len({u for u, g in zip(units, groups) if g == j})
+        assert before or known.sizes[j] == visits
+
+
+@pytest.mark.parametrize("weighting", [PER_GROUP, PER_EPISODE])
+def test_pieces_of_an_episode_share_its_weight_at_every_step_of_a_horizon(weighting):
+    rng = np.random.default_rng(4)
+    episodes, steps, n_groups = np.repeat(np.arange(30), rng.integers(1, 5, 30)), 2, 4
+    scores = rng.integers(0, 30, (len(episodes), steps)) / 7.0
+    groups = rng.integers(0, 2, scores.shape) + 2 * np.arange(steps)
+    role = np.full(len(episodes), 2)
+    found = HorizonScores(scores, groups, episodes, role, n_groups, weighting).at(0.2)
+    for s in range(steps):
+        for j in (2 * s, 2 * s + 1):
+            columns = scores[:, s].tolist(), episodes.tolist(), groups[:, s].tolist()
+            assert found[j] == obvious(*columns, j, Fraction(1, 5), weighting == PER_EPISODE)
 
 
 def test_which_step_is_drawn_is_uniform():
@@ -162,23 +185,26 @@ def skewed(rng, episodes):
 
 
 @pytest.mark.parametrize("halves", [False, True], ids=["a tree", "strata"])
-def test_a_random_step_is_covered_overall_and_in_every_group(halves):
-    """Where long episodes are bad ones, thresholds that count an episode in full in each group it visits cover 82%."""
+def test_a_random_step_is_covered_in_every_group_that_an_episode_visits(halves):
+    """Also where bad episodes are long in one of the groups."""
     rng = np.random.default_rng(2)
     strata = FunctionStrata(lambda Y: (Y[:, 0] > 1).astype(int), ["small", "large"]) if halves else one_stratum()
     groups = Tree(min_leaf=20, max_leaves=2, partition_share=0.5)
     cap = Capture(still, strata, score=NearestParticles(1), groups=groups, n_particles=2)
-    inside, group = [], []
+    inside = {}
     for seed in range(300):
         X, Y, ids = skewed(rng, 120)
         cap.set_params(seed=seed).fit(X, Y, episodes=ids)
         X, Y, ids = skewed(rng, 10)
-        row = one_of_each(ids, rng)
-        inside.append(cap.contains(X[row], Y[row], 0.2).mean())
-        group.append((X[row] > 0.5)[:, 0].mean())
+        group = cap.partition_.groups(X, cap.index(Y))
+        row = one_of_each(9 * ids + group, rng)  # one per episode and group
+        for j in np.unique(group[row]):
+            here = row[group[row] == j]
+            inside.setdefault(int(j), []).append(cap.contains(X[here], Y[here], 0.2).mean())
     # ten steps of one calibration are one draw
-    assert stats.ttest_1samp(inside, 0.8, alternative="less").pvalue > ERROR
-    assert np.std(group) > 0  # both halves are visited
+    assert len(inside) >= 2
+    for shares in inside.values():
+        assert stats.ttest_1samp(shares, 0.8, alternative="less").pvalue > ERROR
 
 
 # -- fit, save, coverage --------------------------------------------------------------------------------------------------
@@ -202,7 +228,7 @@ def test_a_calibration_by_episode_survives_saving(tmp_path, log, fitted):
     for confidence in (None, 0.8):
         assert np.array_equal(again.thresholds(log[0], 0.2, confidence), fitted.thresholds(log[0], 0.2, confidence))
     assert again.data_ == fitted.data_
-    assert b'"schema":"3"' in (tmp_path / "a.capture").read_bytes()  # older versions must not take steps for independent
+    assert b'"schema":"5"' in (tmp_path / "a.capture").read_bytes()  # older versions must not weigh them otherwise
     assert fitted.data_["episodes"] == 120
     assert fitted.calibration_.single.sizes.sum() == 36  # 30% of the episodes, whole
 
@@ -265,11 +291,10 @@ def test_intervals_by_episode_hold(episodes, kind, repeated):
 @given(st.integers(1, 30), st.integers(0, 999))
 def test_an_interval_holds_what_was_seen_and_narrows_with_the_level(episodes, seed):
     rng = np.random.default_rng(seed)
-    weights = rng.random(episodes)
-    hits = weights * rng.choice([0.0, 0.5, 1.0], episodes)
-    wide, narrow = (share_interval(hits, weights, level) for level in (0.99, 0.8))
-    assert 0.0 <= wide[0] <= narrow[0] <= hits.sum() / weights.sum() + 1e-5
-    assert hits.sum() / weights.sum() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
+    shares = rng.choice([0.0, 0.5, 1.0], episodes)
+    wide, narrow = (share_interval(shares, level) for level in (0.99, 0.8))
+    assert 0.0 <= wide[0] <= narrow[0] <= shares.mean() + 1e-5
+    assert shares.mean() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
 
 
 # -- splits and files -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Calibrations extended by new logs, and merged across sites: the scores of all logs in the same groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,9 +52,9 @@ def test_an_extended_calibration_has_the_scores_of_both_logs(groups):
 
 def test_extending_leaves_the_calibration_as_it_was():
     cap = fitted(log(2000, 1))
-    before = cap.fingerprint()
-    assert extend_calibration(cap, log(500, 2)).fingerprint() != before
-    assert cap.fingerprint() == before
+    before = cap.digest()
+    assert extend_calibration(cap, log(500, 2)).digest() != before
+    assert cap.digest() == before
 
 
 @pytest.mark.parametrize("length", [None, 5])
@@ -74,10 +76,23 @@ def test_an_extended_calibration_survives_its_file(tmp_path):
         more = extend_calibration(fitted(log(2000, 1, length)), log(1000, 2, length))
         more.save(tmp_path / "more.capture")
         loaded = Capture.load(tmp_path / "more.capture", BOX.model, BOX.strata)
-        assert loaded.fingerprint() == more.fingerprint()
+        assert loaded.digest() == more.digest()
         assert sources_of(loaded) == sources_of(more)
         again = extend_calibration(loaded, log(500, 3, length))
         assert [source["rows"] for source in sources_of(again)] == [2000, 1000, 500]
+
+
+def test_a_calibration_keeps_the_weighting_it_was_made_with():
+    cap, more = fitted(log(2000, 1, 5), PerStratum()), log(1000, 2, 5)
+    older = fitted(log(2000, 1, 5), PerStratum())
+    older.keep(cap.partition_, replace(cap.calibration_, steps=cap.calibration_.lengths), 2, cap.data_)
+    alone = extend_calibration(older, more, alone=True)
+    for found in (extend_calibration(older, more), alone, merge_calibrations([older, alone])):
+        assert found.calibration_.weighting == "whole episode"
+        assert found.calibration_.sizes.sum() <= found.data_["episodes"]
+    assert extend_calibration(cap, more).calibration_.sizes.sum() > 600
+    with pytest.raises(CaptureError, match="counts an episode once in whole episode, the first does not"):
+        merge_calibrations([cap, alone])
 
 
 def test_a_stratum_that_was_never_met_opens_when_a_log_has_been_there():
@@ -129,10 +144,7 @@ def test_extended_calibrations_cover(alpha):
 def test_a_part_of_a_log_extends_as_its_rows_do():
     cap, data = fitted(log(2000, 1)), log(1000, 2)
     chosen = np.random.default_rng(0).random(1000) < 0.5
-    assert (
-        extend_calibration(cap, LogPart(data, chosen)).fingerprint()
-        == extend_calibration(cap, data.rows(chosen)).fingerprint()
-    )
+    assert extend_calibration(cap, LogPart(data, chosen)).digest() == extend_calibration(cap, data.rows(chosen)).digest()
 
 
 def test_what_cannot_be_put_together_is_refused():

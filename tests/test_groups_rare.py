@@ -41,21 +41,17 @@ def partition_rows(tree, examples, seed=0):
 
 def obvious_pools(examples, held_out, fewest):
     """The sets of strata that share a tree, by loops: a list of sets."""
-    episodes = range(len(examples.R)) if examples.episodes is None else examples.episodes
-    lengths = {}
-    for episode in episodes:
-        lengths[episode] = lengths.get(episode, 0) + 1
-    seen, grow, keep = [0.0] * examples.n_strata, 0.0, 0.0
-    for i, episode in enumerate(episodes):
-        if held_out[i]:
-            keep += 1 / lengths[episode]
-        else:
-            grow += 1 / lengths[episode]
-            seen[examples.m[i]] += 1 / lengths[episode]
-    rare = [m for m in range(examples.n_strata) if seen[m] * keep / grow < fewest - 1e-9]
+    episodes = np.arange(len(examples.R)) if examples.episodes is None else examples.episodes
+    share = len(set(episodes[held_out])) / len(set(episodes[~held_out]))
+
+    def visits(strata):
+        return len(set(episodes[~held_out & np.isin(examples.m, strata)]))
+
+    seen = [visits([m]) for m in range(examples.n_strata)]
+    rare = [m for m in range(examples.n_strata) if seen[m] * share < fewest - 1e-9]
     usual = [m for m in range(examples.n_strata) if m not in rare]
     pool = set(rare)
-    if rare and usual and sum(seen[m] for m in rare) * keep / grow < fewest - 1e-9:
+    if rare and usual and visits(rare) * share < fewest - 1e-9:
 
         def unlike(m):
             R = examples.R[(examples.m == m) & ~held_out]

@@ -283,3 +283,28 @@ def test_transitions_in_memory_offer_the_same(tmp_path):
     assert len(log) == len(logged)
     with pytest.raises(CaptureError, match="rows -1 to 3 do not exist"):
         list(log.pieces(-1, 3))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_several_steps_ahead_are_pairs_of_one_episode(tmp_path, steps, monkeypatch):
+    """Against a loop over rows, in pieces smaller than an episode; the actions of all steps are inputs."""
+    monkeypatch.setattr("capture_cp.data.arrays.PIECE", 3)
+    lengths = [7, 2, 1, 9, steps, steps + 1]
+    episode = np.repeat(np.arange(len(lengths)), lengths)
+    x, u = np.arange(len(episode)) * 1.0, np.arange(len(episode)) * 10.0
+    np.savez(tmp_path / "log.npz", x=x, u=u, episode=episode)
+    log = LoggedTransitions(tmp_path / "log.npz", "x", "u", following="x", episode="episode", steps=steps)
+    starts = [i for i in range(len(x) - steps) if episode[i + steps] == episode[i]]
+    found = log.read()
+    np.testing.assert_array_equal(found.next[:, 0], [x[i + steps] for i in starts])
+    np.testing.assert_array_equal(found.X, [[x[i], *u[i : i + steps]] for i in starts])
+    np.testing.assert_array_equal(found.episode, episode[starts])
+    assert log.action_names == ("u", "u+1", "u+2", "u+3", "u+4")[:steps]
+
+
+def test_a_passive_object_has_no_actions(tmp_path):
+    np.savez(tmp_path / "log.npz", x=np.arange(6.0), episode=np.repeat([0, 1], 3))
+    found = LoggedTransitions(tmp_path / "log.npz", "x", (), following="x", episode="episode").read()
+    assert found.action.shape == (4, 0)
+    np.testing.assert_array_equal(found.X[:, 0], [0, 1, 3, 4])
+    assert Transitions.from_arrays(found.state, found.action, found.next).X.shape == (4, 1)

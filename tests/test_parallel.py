@@ -23,9 +23,9 @@ import multiprocessing, sys, threading
 import numba
 import numpy as np
 from capture_cp import Capture, NearestParticles, PerStratum
-from capture_cp.planning import MPPI, FusedRollout, plugin
+from capture_cp.planning import MPPI, plugin
 from capture_lab.tasks.box import Box
-from planning.plugins import push
+from planning.plugins import fused_rollout, push
 
 box = Box(spacing=0.05)
 data = box.transitions(400, np.random.default_rng(0))
@@ -36,7 +36,7 @@ def calibrated():
 
 def planned(cap):
     hazard = np.zeros(box.strata.grid.size, dtype=bool)
-    rollout = FusedRollout(cap, plugin.step, plugin.stage_cost, push(), hazard, (0, 1), 2, compare_step=False)
+    rollout = fused_rollout(cap, plugin.step, plugin.stage_cost, push(), hazard, (0, 1), 2, compare_step=False)
     planner = MPPI(rollout, 3, 64, 0.05, 0.01 * np.eye(2), [-0.2] * 2, [0.2] * 2)
     return [planner.plan([0.3, 0.5]) for _ in range(3)]
 
@@ -111,7 +111,8 @@ def test_forked_processes_calibrate_and_ask(layer, code):
 DISABLED = """
 import numpy as np
 from numba import njit
-from capture_cp import Capture, CaptureError, ParticleBox, OneGroup
+from capture_cp import Capture, CaptureError, OneGroup
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.planning import FusedRollout, plugin
 from capture_lab.tasks.box import Box
 
@@ -126,7 +127,7 @@ def printed(action):
 
 printed(lambda: Capture(box, box.strata).fit(data.X, data.Y))
 printed(lambda: Capture(box, box.strata, ParticleBox(), OneGroup()).fit(data.X, data.Y).contains(data.X, data.Y))
-printed(lambda: FusedRollout(None, plugin.step, plugin.stage_cost, (), (), (0, 1), 2))
+printed(lambda: FusedRollout(None, None, plugin.stage_cost, ()))
 """
 
 

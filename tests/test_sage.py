@@ -14,8 +14,9 @@ import pytest
 from capture_cp import CaptureError, read_transitions
 from capture_cp.cli import main
 from capture_cp.data.logged import runs_of
-from capture_cp.data.recognise import Joint, match, opened, recognise
+from capture_cp.data.recognise import Joint, match, recognise
 from capture_cp.data.sage import SageSource
+from capture_cp.data.source import open_log
 
 JOINTS = ("Rotation", "Jaw")
 ROWS = 30
@@ -53,7 +54,7 @@ def table(source):
 @pytest.mark.parametrize("unit", [1e6, 1.0])
 def test_a_folder_of_motions_is_a_log(tmp_path, unit):
     made = [motion(tmp_path / "custom" / f"wave {i}", i, unit, rows=ROWS + i) for i in (9, 10)]
-    source = opened(tmp_path)
+    source = open_log(tmp_path)
     assert isinstance(source, SageSource)
     assert [column.name for column in source.columns()][:4] == ["motion", "time", "Rotation_qpos", "Jaw_qpos"]
     found = table(source)
@@ -70,12 +71,12 @@ def test_a_folder_of_motions_is_a_log(tmp_path, unit):
 
 def test_one_motion_is_a_log_too(tmp_path):
     motion(tmp_path / "wave")
-    assert set(table(opened(tmp_path / "wave"))["motion"]) == {"wave"}
+    assert set(table(open_log(tmp_path / "wave"))["motion"]) == {"wave"}
 
 
 def test_a_row_has_the_command_that_was_sent_last(tmp_path):
     made = motion(tmp_path / "wave", drop=("torques",), commands=slice(2, None, 3))  # sent at rows 2, 5, 8 ...
-    found = table(opened(tmp_path))
+    found = table(open_log(tmp_path))
     sent = np.maximum((np.arange(ROWS) - 2) // 3 * 3 + 2, 2)
     np.testing.assert_array_equal(found["Jaw_ctrl"], made["commands"][sent, 1])
     assert "Jaw_torque" not in found
@@ -83,7 +84,7 @@ def test_a_row_has_the_command_that_was_sent_last(tmp_path):
 
 def test_joints_of_other_names_are_matched_in_the_order_given(tmp_path):
     motion(tmp_path / "wave")
-    found = recognise(opened(tmp_path))
+    found = recognise(open_log(tmp_path))
     joints, acts = [Joint("jaw", "hinge"), Joint("pan", "hinge")], [("jaw", "jaw"), ("pan", "pan")]
     states = match(found, joints, acts, names=("pan", "jaw"))
     assert states.qpos == ("Jaw_qpos", "Rotation_qpos")
@@ -121,6 +122,7 @@ def damaged(folder, name, change):
         ("control.csv", lambda text: text + "CONTROL,1\n", "data row 31 of .* has 2 values under 3 names"),
         ("control.csv", lambda text: text.splitlines()[0], "holds no transitions"),
         ("control.csv", lambda text: "", "control.csv is empty"),
+        ("control.csv", lambda text: text.replace("[", "[[", 1).replace("]", "]]", 1), "data row 1 .* a list of 2 numbers"),
         ("joint_list.txt", lambda text: "Jaw\nJaw\n", "does not name every joint of the robot once"),
         ("joint_list.txt", lambda text: "Jaw\n", "differs from that of one"),
         ("state_motor.csv", lambda text: text.replace("torques", "heat"), "has other columns than that of one"),
@@ -131,14 +133,24 @@ def test_damage_is_one_sentence(tmp_path, name, change, sentence):
     motion(tmp_path / "two")
     damaged(tmp_path / "two", name, change)
     with pytest.raises(CaptureError, match=sentence) as found:
-        table(opened(tmp_path))
+        table(open_log(tmp_path))
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("control.csv", "not a CSV file of SAGE"), ("joint_list.txt", "every joint")]
+)
+def test_what_is_no_text_is_refused(tmp_path, name, sentence):
+    motion(tmp_path / "one")
+    (tmp_path / "one" / name).write_bytes(b"\xff\xfe\x00" * 9)
+    with pytest.raises(CaptureError, match=sentence):
+        table(open_log(tmp_path))
 
 
 def test_other_folders_are_refused_as_before(tmp_path):
     (tmp_path / "deep" / "er").mkdir(parents=True)
     with pytest.raises(CaptureError, match="contains no log"):
-        opened(tmp_path)
+        open_log(tmp_path)
 
 
 DATA = Path(os.environ.get("CAPTURE_DATA", "unset")) / "so101"
@@ -146,7 +158,7 @@ DATA = Path(os.environ.get("CAPTURE_DATA", "unset")) / "so101"
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="CAPTURE_DATA names no folder with so101")
 def test_published_motions_are_those_of_the_table():
-    found, same = table(opened(DATA / "sage")), pyarrow.parquet.read_table(DATA / "motions.parquet").to_pydict()
+    found, same = table(open_log(DATA / "sage")), pyarrow.parquet.read_table(DATA / "motions.parquet").to_pydict()
     names = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
     logged = (DATA / "sage" / "slow_precision" / "joint_list.txt").read_text().split()
     for label in set(found["motion"]):

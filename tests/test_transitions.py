@@ -189,8 +189,8 @@ def test_an_unknown_column_is_an_error_with_the_nearest_name(tmp_path, transitio
     write_transitions(tmp_path / f"log{ending}", transitions)
     with pytest.raises(CaptureError, match=r"'nextx'; known: x, y, push, next_x, next_y. Did you mean 'next_x'"):
         read(tmp_path / f"log{ending}", next=["nextx", "next_y"])
-    with pytest.raises(CaptureError, match="no action columns are named"):
-        read(tmp_path / f"log{ending}", action=[])
+    with pytest.raises(CaptureError, match="no state columns are named"):
+        read(tmp_path / f"log{ending}", state=[])
     with pytest.raises(CaptureError, match="repeat; every column of state, action and next needs its own name"):
         read(tmp_path / f"log{ending}", action=["x"])
 

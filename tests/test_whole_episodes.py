@@ -20,10 +20,10 @@ from capture_cp import (
     OneGroup,
     PerStratum,
     Tree,
-    clopper_pearson,
     one_stratum,
 )
-from capture_cp.conformal.episodes import numbered_at_random, steps_and_drawn
+from capture_cp.conformal.coverage import clopper_pearson
+from capture_cp.conformal.episodes import drawn_rows, numbered_at_random
 from capture_cp.conformal.groups import Uncalibrated
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.thresholds import SMALLEST_SCALE, EpisodeScores
@@ -56,9 +56,13 @@ def log(rng, episodes, longest=30):
 THREE = FunctionStrata(lambda Y: np.searchsorted([1.0, 10.0], Y[:, 0]), ["small", "large", "rare"])
 
 
+def weighed_before(scores):
+    """The scores with the weighting of earlier versions: an episode weighs 1 over all of its steps."""
+    return replace(scores, steps=scores.lengths)
+
+
 def collected(scores, groups, n_groups, ids, rng):
-    facts = *steps_and_drawn(ids, rng), numbered_at_random(ids, rng)
-    return EpisodeScores.from_groups(scores, groups, n_groups, *facts)
+    return EpisodeScores.collected(scores, groups, n_groups, drawn_rows(ids, rng), numbered_at_random(ids, rng))
 
 
 def capture(groups, strata=THREE, **settings):
@@ -279,7 +283,7 @@ def test_a_calibration_survives_saving(tmp_path, box, by_runs):
     assert np.array_equal(again.calibration_.episode, by_runs.calibration_.episode)
     for confidence in (None, 0.9):
         assert np.array_equal(again.group_thresholds(0.2, True, confidence), by_runs.group_thresholds(0.2, True, confidence))
-    assert again.fingerprint() == by_runs.fingerprint()
+    assert again.digest() == by_runs.digest()
 
 
 SAVED_BEFORE = "saved without episode numbers.*calibrate again"
@@ -287,13 +291,15 @@ SAVED_BEFORE = "saved without episode numbers.*calibrate again"
 
 def test_a_file_without_numbers_loads_and_answers_for_a_random_step(tmp_path, box, by_runs):
     older = Capture(**by_runs.get_params(deep=False))
-    older.keep(by_runs.partition_, replace(by_runs.calibration_, episode=None), 2, by_runs.data_)
+    older.keep(by_runs.partition_, replace(weighed_before(by_runs.calibration_), episode=None), 2, by_runs.data_)
     older.save(tmp_path / "a.capture")
     again = Capture.load(tmp_path / "a.capture", box, box.strata)
-    assert np.array_equal(again.group_thresholds(0.2), by_runs.group_thresholds(0.2))
+    assert np.array_equal(again.group_thresholds(0.2), older.group_thresholds(0.2))
+    assert again.calibration_.weighting == "whole episode"
+    assert by_runs.calibration_.weighting == "each group"
     with pytest.raises(CaptureError, match=SAVED_BEFORE):
         again.group_thresholds(**ASK)
-    assert again.fingerprint() == older.fingerprint() != by_runs.fingerprint()
+    assert again.digest() == older.digest() != by_runs.digest()
 
 
 FORGED = {
@@ -317,7 +323,10 @@ WEIGHTS = [("steps", 0), ("steps", 7), ("drawn", 2), ("drawn", 0)]
 def test_numbers_that_do_not_fit_are_refused(tmp_path, change):
     X, Y, ids = log(np.random.default_rng(4), 40)
     path = tmp_path / "a.capture"
-    capture(OneGroup(), one_stratum()).fit(X, Y, episodes=ids).save(path)
+    cap = capture(OneGroup(), one_stratum()).fit(X, Y, episodes=ids)
+    if change[0] == "steps" or change == "two lengths for one episode":
+        cap.keep(cap.partition_, weighed_before(cap.calibration_), 1, cap.data_)
+    cap.save(path)
     name, forged = ("episode", FORGED[change]) if change in FORGED else (change[0], lambda a: np.full_like(a, change[1]))
     forge(path, change_arrays=lambda arrays: arrays.update({name: np.ascontiguousarray(forged(arrays[name]))}))
     with pytest.raises(CaptureError, match="its arrays do not fit together"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capture_lab.studies.horizon import HorizonStudy, coverage_curves
-from capture_lab.studies.results import curves_figure
+from capture_lab.studies.study import curves_figure
 from capture_lab.tasks.marble.options import MarbleOptions
 from figures.style import save
 

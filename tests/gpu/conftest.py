@@ -79,6 +79,6 @@ if SIMULATED:
     take_turns()
 
     # few threads per block will do
-    from capture_cp.planning.cuda import average, blocks
+    from capture_cp.planning.cuda import average, regions
 
-    blocks.THREADS = average.AVERAGING = 8
+    regions.THREADS = average.AVERAGING = 8

@@ -17,6 +17,7 @@ from capture_cp.planning.steps import StepModel
 from capture_lab.tasks.shelf.geometry import STRATA, contact_stratum, link_frames
 from capture_lab.tasks.shelf.model import STEEPNESS, ShelfParams, hazard, step, stratum
 from capture_lab.tasks.shelf.planner import POINTS, stage_cost
+from planning.plugins import fused_rollout
 
 FILE = Path(__file__).with_name("shelf.npz")
 PARTICLES, AXES = 8, tuple(range(7))
@@ -78,7 +79,7 @@ def rollout_of(problem: Problem, noise: float | None = None) -> FusedRollout:
     """The rollout of the shelf's planner; `noise` in place of the model's, for the plan alone."""
     params = problem.params if noise is None else problem.params._replace(noise=noise)
     settings: dict[str, Any] = {"stratum": stratum, "points": POINTS, "steepness": STEEPNESS, "compare_step": noise is None}
-    return FusedRollout(calibrated(problem), step, stage_cost, params, hazard, AXES, 7, **settings)
+    return fused_rollout(calibrated(problem), step, stage_cost, params, hazard, AXES, 7, **settings)
 
 
 if __name__ == "__main__":

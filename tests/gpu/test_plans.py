@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp import METHODS, Capture, CaptureError, CaptureWarning
+from capture_cp import Capture, CaptureError, CaptureWarning
+from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.kernels.random import stream
-from capture_cp.planning import MPPI, FusedRollout, PythonRollout, plugin, run_episode, run_episodes
+from capture_cp.planning import MPPI, PythonRollout, plugin, run_episode, run_episodes
 from capture_cp.planning.cuda.plans import CudaPlans, Settings
 from planning import plugins
-from planning.plugins import GOAL, push, python_cost
+from planning.plugins import GOAL, fused_rollout, push, python_cost
 from planning.test_rollout import masks
 
 START = np.array([0.35, 0.45])
@@ -24,7 +25,7 @@ SPREADS = [0.02, 0.03, 0.05, 0.06, 0.07]
 
 def rollout(cap, hazard, **settings):
     settings = {"axes": (0, 1), "noise_dims": 2, "compare_step": False} | settings  # a point without the box's walls
-    return FusedRollout(cap, plugin.step, plugin.stage_cost, push(), hazard, **settings)
+    return fused_rollout(cap, plugin.step, plugin.stage_cost, push(), hazard, **settings)
 
 
 def settings(samples, horizon=5, **others):
@@ -147,14 +148,14 @@ def test_iterations_narrow_in_on_the_goal(world, fitted, box):
 
 def test_costs_that_are_no_numbers_are_told(world, fitted, hazard):
     params = plugins.Fault(plugins.NAN, 2)
-    fused = FusedRollout(fitted["capture"], plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 2)
+    fused = fused_rollout(fitted["capture"], plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 2)
     with pytest.raises(CaptureError, match=r"NaN or infinite for 10 of 10 sequences, first at step 1 of 5"):
         CudaPlans(fused, settings(10)).plan(START[None], TEMPERATURE, np.zeros((1, 5, 2)), 2)
 
 
 def test_functions_are_tried_before_the_first_plan(world, fitted, hazard):
-    returning = FusedRollout(fitted["capture"], plugins.returning_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
-    faster = FusedRollout(fitted["capture"], plugins.faster_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
+    returning = fused_rollout(fitted["capture"], plugins.returning_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
+    faster = fused_rollout(fitted["capture"], plugins.faster_step, plugin.stage_cost, push(), hazard, (0, 1), 2)
     for fused, message in ((returning, "return nothing"), (faster, "not the model that was calibrated")):
         with pytest.raises(CaptureError, match=message):
             planner(fused).plan(START)

@@ -8,11 +8,10 @@ import pytest
 from capture_cp import NearestParticles
 from capture_cp.conformal.groups import Tree
 from capture_cp.kernels.random import stream
-from capture_cp.planning import FusedRollout
 from capture_cp.planning.cuda.plans import CudaPlans, Settings
 from gpu.test_plans import SPREADS, by_both, rollout
 from planning import plugins
-from planning.plugins import push
+from planning.plugins import fused_rollout, push
 from planning.test_probes import METRICS, at_random, learnt
 from planning.test_rollout import calibrated
 
@@ -32,7 +31,7 @@ def test_costs_in_any_metric_are_those_of_the_processor(few, name):
     cap, start = learnt(metric, dims, Tree(min_leaf=50)), at_random(1, dims, np.random.default_rng(3))[0]
     functions = plugins.drifting_step, plugins.hazard_only, push(0.05), plugins.on_disc
     settings = {"axes": range(dims), "noise_dims": dims, "stratum": plugins.halves, "compare_step": False}
-    fused = FusedRollout(cap, *functions, **settings)
+    fused = fused_rollout(cap, *functions, **settings)
     plans = CudaPlans(fused, Settings(3, few, np.array([[0.1]]), np.array([-0.2]), np.array([0.2])))
     plans.plan(start[None], 0.05, np.zeros((1, 3, 1)), 7)
     wanted = fused(start, plans.sequences[0], np.uint64(stream(np.uint64(7), 1)))

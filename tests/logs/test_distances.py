@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, Euclidean, Product, Torus, load_calibration
+from capture_cp import CaptureError, Euclidean, Product, Torus, Transitions, load_calibration
 from capture_cp.cli import main
+from capture_cp.commands.cautions import turn_cautions
 from capture_cp.commands.options import Distances
 from capture_cp.spaces.poses import SE2, SE3
 
@@ -57,6 +58,19 @@ def test_an_angle_that_nobody_named_is_pointed_out(arm, tmp_path, capsys):
     assert "next_q0 jumps by about a full turn" in text
     assert "--angles next_q0" in text
     assert load_calibration(out).thresholds([[3.1, 0, 0, 0.2, 0, 0]]).max() > 0.1
+
+
+def test_a_position_that_jumps_is_no_angle():
+    rng = np.random.default_rng(0)
+    before = np.linspace(0, 20, 50)[:, None]
+    after = before + 0.1 * rng.random((50, 1))
+    after[7] += 2 * np.pi  # carried away
+    log = Transitions.from_arrays(before, after * 0, after, ["x"], ["push"], ["next_x"])
+    assert turn_cautions(log, ()) == []
+    turned = Transitions.from_arrays(
+        *((part + 3) % 6.3 - 3.15 for part in (before, before, after)), ["x"], ["push"], ["next_x"]
+    )
+    assert "Name it with --angles next_x" in turn_cautions(turned, ())[0]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from capture_cp.cli import main
-from capture_cp.commands.inspect import proposed, proposed_topics
-from capture_cp.data.recognise import opened, recognise
-from capture_cp.data.source import Column
+from capture_cp.commands.inspect import proposed
+from capture_cp.data.bags import BagSource
+from capture_cp.data.roles import recognise
+from capture_cp.data.source import Column, open_log
 from commands import refused
 from logs.recordings import Runs
 
@@ -69,32 +73,100 @@ def test_nothing_is_proposed_where_nothing_is_plausible(tmp_path, monkeypatch, c
     assert not (tmp_path / "robot.toml").exists()
 
 
-def columns(**widths):
-    return [Column(name, "number", width) for name, width in widths.items()]
+def test_next_or_following_is_asked_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Runs.made(runs=3, steps=5).csv(tmp_path / "log.csv", "run ")
+    columns = ("--state", "x", "--action", "push_x")
+    assert "neither of next and following are set" in refused(capsys, "calibrate", "log.csv", *columns)
+    both = ("--next", "next_x", "--following", "x")
+    assert "both of next and following are set" in refused(capsys, "calibrate", "log.csv", *columns, *both)
 
 
-@pytest.fixture
-def guess(tmp_path):
-    """What is proposed for columns of these names."""
-
-    def proposal(*names):
-        np.savez(tmp_path / "log.npz", **{name: np.random.default_rng(0).random(20) for name in names})
-        return proposed(recognise(opened(tmp_path / "log.npz")))
-
-    return proposal
+def choice(folder, *names, **columns):
+    rng = np.random.default_rng(0)
+    np.savez(folder / "log.npz", **{name: rng.random(20) for name in names}, **columns)
+    return proposed(recognise(open_log(folder / "log.npz")))
 
 
-def test_names_tell_what_a_column_is_for(guess):
-    flat = guess("q0", "q1", "torque_0", "q0_next", "q1_next", "time")
+def test_names_tell_what_a_column_is_for(tmp_path):
+    flat = choice(tmp_path, "q0", "q1", "torque_0", "q0_next", "q1_next", time=np.arange(20.0), run=np.arange(20) // 5)
     assert (flat.state, flat.action, flat.next) == (["q0", "q1"], ["torque_0"], ["q0_next", "q1_next"])
-    assert flat.time == "time"
-    steps = guess("qpos_0", "qpos_1", "cmd_0", "reward")
+    assert (flat.episode, flat.time) == ("run", "time")
+    steps = choice(tmp_path, "qpos_0", "qpos_1", "cmd_0", "reward")
     assert (steps.state, steps.action, steps.following) == (["qpos_0", "qpos_1"], ["cmd_0"], ["qpos_0", "qpos_1"])
-    assert guess("x", "next_x") is None  # no action
-    topics = {"/arm/joint_states": "sensor_msgs/msg/JointState", "/arm/cmd_vel": "geometry_msgs/msg/Twist"}
-    fields = columns(**{"/arm/joint_states.position": 6})
-    fields += columns(**{f"/arm/cmd_vel.{part}": None for part in ("linear.x", "linear.y", "angular.z")})
-    found = proposed_topics(fields, topics)
-    assert found.state == found.following == ["/arm/joint_states.position"]
-    assert found.action == ["/arm/cmd_vel.linear.x", "/arm/cmd_vel.linear.y", "/arm/cmd_vel.angular.z"]
-    assert proposed_topics(fields, {"/arm/cmd_vel": topics["/arm/cmd_vel"]}) is None
+    passive = choice(tmp_path, "x", "next_x")
+    assert (passive.state, passive.action, passive.next) == (["x"], [], ["next_x"])
+
+
+class Topics(BagSource):
+    """A bag with these fields."""
+
+    def __init__(self, *fields):
+        super().__init__(Path("bag"))
+        self.fields = (Column("time", "number"), *fields)
+
+    def columns(self):
+        return self.fields
+
+
+def test_topics_tell_what_they_are_for():
+    axes = [f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz"]
+    twist = [Column(f"/base/cmd_vel.{axis}", "number") for axis in axes]
+    arm = [Column(f"/arm/joint_states.{part}", "number", 6) for part in ("position", "velocity", "effort")]
+    found = proposed(recognise(Topics(*arm, *twist)))
+    assert found.state == ["/arm/joint_states.position", "/arm/joint_states.velocity"]
+    assert found.following == ["/arm/joint_states.position"]
+    assert found.action == [column.name for column in twist]
+    turn = [Column(f"/odom.pose.pose.orientation.{axis}", "number") for axis in "xyzw"]
+    place = [Column(f"/odom.pose.pose.position.{axis}", "number") for axis in "xyz"]
+    moving = proposed(recognise(Topics(*twist, *turn, *place)))
+    assert moving.following == [*(column.name for column in place), turn[3].name, *(column.name for column in turn[:3])]
+    assert (moving.action, moving.time, moving.moves) == (found.action, "time", False)
+    assert proposed(recognise(Topics(*twist))) is None
+
+
+def pushes(path):
+    """A log of a pusher, as people write it: a heading that wraps, commanded speeds, and whether it touches."""
+    rng = np.random.default_rng(0)
+    lines = ["episode,t,x,y,theta,v,w,contact"]
+    for run in range(40):
+        x, y, theta = *rng.random(2), rng.uniform(-3, 3)
+        for step in range(30):
+            v, w = rng.uniform(0, 0.3), rng.uniform(-1, 1)
+            theta = (theta + np.pi) % (2 * np.pi) - np.pi
+            lines.append(f"{run},{step * 0.1:.1f},{x:.4f},{y:.4f},{theta:.4f},{v:.4f},{w:.4f},{int(x > 1)}")
+            x, y, theta = x + 0.1 * v * np.cos(theta), y + 0.1 * v * np.sin(theta), theta + w * 0.3
+    path.write_text("\n".join(lines))
+
+
+def test_what_is_proposed_for_a_pusher_runs_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pushes(tmp_path / "pushes.csv")
+    main(["inspect", "pushes.csv"])
+    printed = capsys.readouterr().out
+    line = next(line for line in printed.splitlines() if "capture calibrate" in line)
+    assert line.split("pushes.csv ")[1] == (
+        "--state x y theta --action v w --following x y theta --angles next_theta --episode episode --time t"
+    )
+    assert "contact mode" in printed
+    assert "capture gap" not in printed
+    main([*shlex.split(line)[1:], "--out", "pushes.capture"])
+    assert "full turn" not in capsys.readouterr().out
+    assert (tmp_path / "pushes.capture").exists()
+
+
+DATA = Path(os.environ.get("CAPTURE_DATA", "unset"))
+REAL = {
+    "cube/tosses.parquet": ("--state px py pz qw qx qy qz vx vy vz wx wy wz", "400 episodes by the column toss"),
+    "elbow/tosses.parquet": ("--following px py pz qw qx qy qz hinge --angles next_hinge --episode toss",),
+    "so101/sage": ("--action Rotation_ctrl Pitch_ctrl", "--episode motion --time time", "3 episodes by the column motion"),
+}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="CAPTURE_DATA names no folder with cube, elbow and so101")
+@pytest.mark.parametrize("name", REAL)
+def test_real_logs_get_both_commands(name, capsys):
+    main(["inspect", str(DATA / name)])
+    printed = capsys.readouterr().out
+    for words in (*REAL[name], f"capture gap MODEL.xml {DATA / name}"):
+        assert words in printed

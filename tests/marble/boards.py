@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.planning.kernel import step_kernel
+from capture_cp.planning.kernel import step_each
+from capture_cp.planning.plugin import Functions, called_by
 from capture_lab.studies.montecarlo import Counts
 from capture_lab.tasks.marble.maps import MAP_NAMES, Map, load_map
-from capture_lab.tasks.marble.planner import model_step
+from capture_lab.tasks.marble.planner import marble_cost, model_step
 from capture_lab.tasks.marble.task import Marble
 
 MM = 1e-3
@@ -80,7 +81,7 @@ def crosses(start: np.ndarray, end: np.ndarray, box: np.ndarray) -> np.ndarray:
 
 def model_step_of_rollouts(states: np.ndarray, action: np.ndarray, noise: np.ndarray, params: Any) -> None:
     """One step of particles, states (6, L), in place: by code of the rollout, compiled once for all tests."""
-    step_kernel(model_step)(states[None], action[None], noise[None], params)
+    step_each(called_by(Functions(model_step, marble_cost)), states[None], action[None], noise[None], params)
 
 
 def counts_of(totals, hits, cells=0.0) -> Counts:

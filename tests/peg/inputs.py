@@ -49,7 +49,7 @@ def insertion_costs(poses, settings):
 
 
 def landed(system, poses, move):
-    """Poses (n, 3) after displacements (n, 3), velocities (n, 3) there, and how far the peg's ends are off the plane (n,)."""
+    """Poses (n, 3) after displacements (n, 3), velocities (n, 3) there, and how far the peg is off the plane (n,)."""
     mujoco, site, found = system._mujoco, system.model.site("peg").id, []
     for pose, step in zip(poses, move):
         data, velocity = mujoco.MjData(system.model), np.empty(6)

@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
+from capture_cp.planning.steps import StepModel
 from capture_cp.planning.sums import RegionSums
 from capture_lab.tasks.peg import planner
 from capture_lab.tasks.peg.planner import PegWeights
@@ -22,6 +24,11 @@ def tell_all(mean, action, seen, h, horizon, params):
     return 1.0 * seen.cells[region, number] if number < numbers - 1 else seen.sums[region]
 
 
+class Telling(Called, cached=True):
+    step, stage_cost = planner.peg_step, tell_all
+    particle_cost, particle_stratum = planner.particle_cost, planner.particle_stratum
+
+
 def telling(cap, task, weights=None):
     """The peg's rollout with `tell_all` for a cost."""
     weights = weights or PegWeights()
@@ -29,4 +36,5 @@ def telling(cap, task, weights=None):
         planner._costs_of(task.strata, weights.bonuses), planner.particle_cost, planner.particle_stratum,
         weights.infeasible != "nothing", np.diag((task.settings.noise * ACTION_UNIT) ** 2),
     )  # fmt: skip
-    return FusedRollout(cap, planner.peg_step, tell_all, planner._params(task, weights), None, task.axes, 3, sums=sums)
+    model = StepModel(planner.peg_step, 3, task.axes, 3, planner._params(task, weights))
+    return FusedRollout(cap, model, tell_all, sums)

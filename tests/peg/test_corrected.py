@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from capture_cp import CaptureError, Tree, method
+from capture_lab.tasks.corrected import peg_correction
 from capture_lab.tasks.peg import planner
-from capture_lab.tasks.peg.corrected import corrected
 from capture_lab.tasks.peg.model import Correction, PegModel
 from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_rollout
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings
@@ -24,7 +24,7 @@ EVERYWHERE = np.vstack([inputs(where, 100) for where in PLACES])
 
 def test_it_learns_the_gain_and_that_there_is_friction():
     pytest.importorskip("mujoco")
-    move, friction = corrected(TASK, 2000, np.random.default_rng(0)).correction
+    move, friction = peg_correction(TASK, 2000, np.random.default_rng(0))
     # disturbances of 1.5 x 1.5 at most, believed moves that vary by 1.4 or so, five standard errors
     np.testing.assert_allclose(np.array(move)[:, :3], 1.5 * np.eye(3), atol=5 * 2.25 / (1.4 * np.sqrt(2000)))
     np.testing.assert_allclose(np.array(move)[:, 3], 0.0, atol=5 * 2.25 / np.sqrt(2000))
@@ -33,7 +33,7 @@ def test_it_learns_the_gain_and_that_there_is_friction():
 
 def test_a_true_system_without_bias_or_friction_teaches_next_to_nothing():
     pytest.importorskip("mujoco")
-    move, friction = corrected(Peg(PegSettings(gain=1.0, friction=0.0)), 2000, np.random.default_rng(0)).correction
+    move, friction = peg_correction(Peg(PegSettings(gain=1.0, friction=0.0)), 2000, np.random.default_rng(0))
     np.testing.assert_allclose(move, Correction().move, atol=0.15)
     assert friction < 0.4  # the simulator has some friction left
 
@@ -62,15 +62,6 @@ def test_pressed_onto_the_rim_the_peg_slides_less_far_by_coulombs_law():
     assert still(RUBBING, flat, (1, -2, 0))[0] == pytest.approx(flat[0], abs=0.05)  # it sticks
 
 
-def test_friction_does_nothing_in_the_air():
-    X = inputs("air", 100)
-    np.testing.assert_array_equal(*(task(X, 4, np.random.default_rng(5)) for task in (TASK, RUBBING)))
-
-
-def test_corrected_particles_stay_feasible():
-    assert (TASK.strata.index(BOTH(EVERYWHERE, 8, np.random.default_rng(6)).reshape(-1, 3)) >= 0).all()
-
-
 def test_the_planner_rolls_out_the_corrected_model():
     start, noise, clouds = place("air"), np.random.default_rng(0).standard_normal((4, 400)), []
     for task in (TASK, FASTER):
@@ -95,7 +86,7 @@ def test_calibration_of_another_model_is_refused():
 
 def test_a_grid_without_room_in_the_air_is_refused():
     with pytest.raises(CaptureError, match="too little space"):
-        corrected(Peg(PegSettings(peg_length=90e-3)), 200, np.random.default_rng(0))
+        peg_correction(Peg(PegSettings(peg_length=90e-3)), 200, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("elites", "sampled"), [(0, 128), (7, 96), (15, 64)])
@@ -107,11 +98,3 @@ def test_samples_that_are_rolled_out_again_are_part_of_the_budget(elites, sample
 def test_elites_that_leave_no_samples_are_refused():
     with pytest.raises(CaptureError, match="fewer elites"):
         TASK.planner(calibrated(), replace(PLANNER, elites=31))
-
-
-def test_the_gaussian_of_a_corrected_model_is_corrected():
-    gain = Correction(tuple(tuple(1.5 * row) for row in np.eye(3, 4)))
-    X = inputs("air", 20, bound=2.0)
-    further = X * [1, 1, 1, 1.5, 1.5, 1.5]
-    wide = PegSettings(bound=3.0)
-    np.testing.assert_allclose(PegModel(wide, gain).gaussian(X)[0], PegModel(wide).gaussian(further)[0], atol=1e-12)

@@ -12,7 +12,10 @@ from numba import njit
 
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called, stage_cost, step
+from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.rollout import Stage
+from capture_cp.planning.steps import StepModel
 
 
 class Push(NamedTuple):
@@ -59,6 +62,12 @@ def kernel_noise(seed: int, samples: int, horizon: int, particles: int) -> np.nd
     return np.array(
         [[[normal_pair(key, h * particles + l) for l in range(particles)] for key in keys] for h in range(horizon)]
     )
+
+
+def fused_rollout(cap, step, stage_cost, params, hazard, axes, noise_dims, alpha=0.1, **settings) -> FusedRollout:
+    model = StepModel(step, 1 + max(2, *axes), axes, noise_dims, params)
+    about = {name: settings.pop(name) for name in ("stratum", "points", "steepness") if name in settings}
+    return FusedRollout(cap, model, stage_cost, PointHazard(hazard, **about) if about else hazard, alpha, **settings)
 
 
 def guarded(rollout: FusedRollout) -> FusedRollout:
@@ -165,3 +174,10 @@ def drifting_step(states, action, noise, params):
     for axis in range(states.shape[0]):
         for l in range(states.shape[1]):
             states[axis, l] += action[0] + params.noise * noise[axis, l]
+
+
+# compiled once for all tests and their processes
+
+
+class Pushed(Called, cached=True):
+    step, stage_cost = step, stage_cost

@@ -8,10 +8,9 @@ from numba import njit
 
 from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, OneGroup, Rollouts, method
 from capture_cp.planning import MPPI, plugin
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import GridStrata
-from planning.plugins import Push, faster_step, push, still_step
+from planning.plugins import Push, faster_step, fused_rollout, push, still_step
 
 NOISE = 0.02
 STRATA = GridStrata(Grid.between((0.0, 0.0), (2.0, 2.0), 0.1), np.zeros(21 * 21, dtype=int), ("floor",))
@@ -42,7 +41,7 @@ def calibrated(model=pushed, particles=8, **settings):
 def rollout(cap, step=plugin.step, params=None, hazard=None, **settings):
     hazard = np.zeros(STRATA.grid.size, dtype=bool) if hazard is None else hazard
     settings = {"axes": (0, 1), "noise_dims": 2} | settings
-    return FusedRollout(cap, step, plugin.stage_cost, params or push(NOISE), hazard, **settings)
+    return fused_rollout(cap, step, plugin.stage_cost, params or push(NOISE), hazard, **settings)
 
 
 def compared(cap, *given, **settings):
@@ -208,7 +207,7 @@ def test_mean_of_a_gaussian_is_compared(box):
     hazard = np.zeros(box.strata.grid.size, dtype=bool)
 
     def made(step):
-        return FusedRollout(cap, step, plugin.stage_cost, push(), hazard, (0, 1), 2, gaussian_scale=[NOISE] * 5)
+        return fused_rollout(cap, step, plugin.stage_cost, push(), hazard, (0, 1), 2, gaussian_scale=[NOISE] * 5)
 
     made(plugin.step).try_out(np.full(2, 0.3), SEQUENCES)
     with pytest.raises(CaptureError, match="not the model that was calibrated"):

@@ -9,7 +9,6 @@ import pytest
 
 from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, Tree
 from capture_cp.planning import MPPI, PythonRollout, run_episode
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.planner import (
@@ -19,7 +18,7 @@ from capture_lab.tasks.marble.planner import (
 )
 from capture_lab.tasks.marble.task import POSITION, Marble
 from marble.boards import board
-from planning.plugins import noise_free
+from planning.plugins import fused_rollout, noise_free
 
 ROOM = Marble(board(size=(80, 60), start=(15, 15), goal=(60, 20), pits=((40, 40),), pit_radius=8.0), absorb=True)
 HORIZON = 4
@@ -34,7 +33,7 @@ def ahead(k=4, particles=8, steps=None):
 
 def fused(cap, **options):
     params = marble_params(ROOM, ROOM.model_gain)
-    return FusedRollout(cap, model_step, marble_cost, params, ROOM.strata.pit_cells, POSITION, 2, 0.1, **options)
+    return fused_rollout(cap, model_step, marble_cost, params, ROOM.strata.pit_cells, POSITION, 2, 0.1, **options)
 
 
 def hazards(stage):
@@ -52,7 +51,7 @@ def test_both_roll_outs_see_the_same_hazard_with_every_steps_own_thresholds():
         return after
 
     quick = noise_free(
-        FusedRollout(cap, model_step, marble_cost, params, ROOM.strata.pit_cells, POSITION, 2, compare_step=False)
+        fused_rollout(cap, model_step, marble_cost, params, ROOM.strata.pit_cells, POSITION, 2, compare_step=False)
     )
     slow = PythonRollout(cap, still, hazards, ROOM.strata.pit_cells, POSITION, 0.1)
     rng = np.random.default_rng(1)

@@ -12,11 +12,8 @@ import pytest
 from numba import njit
 
 from capture_cp.planning import plugin
-from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.hazard import by_runs
-from capture_cp.planning.kernel import rollout_kernel
-from capture_cp.planning.plugin import Functions
-from planning.plugins import push
+from capture_cp.planning.plugin import Functions, called_by
+from planning.plugins import fused_rollout, push
 
 TESTS = Path(__file__).parent.parent
 
@@ -43,15 +40,15 @@ def of_a_notebook(speed):
 def test_functions_that_cannot_be_imported_are_used(cap):
     hazard = np.zeros(cap.strata.grid.size, dtype=bool)
     for speed in (1.0, 2.0):  # two functions of one source are two
-        rollout = FusedRollout(cap, *of_a_notebook(speed), push(), hazard, (0, 1), 0, compare_step=False)
+        rollout = fused_rollout(cap, *of_a_notebook(speed), push(), hazard, (0, 1), 0, compare_step=False)
         costs = rollout(np.zeros(2), np.zeros((2, 3, 2)), 0)
         np.testing.assert_allclose(costs, [[310.0 + speed, 320.0 + 2 * speed, 330.0 + 3 * speed]] * 2)
 
 
 def test_same_functions_share_a_kernel_and_others_have_their_own():
     functions = Functions(plugin.step, plugin.stage_cost)
-    assert rollout_kernel(functions, by_runs) is rollout_kernel(Functions(plugin.step, plugin.stage_cost), by_runs)
-    assert rollout_kernel(Functions(*of_a_notebook(1.0)), by_runs) is not rollout_kernel(functions, by_runs)
+    assert called_by(functions) is called_by(Functions(plugin.step, plugin.stage_cost))
+    assert type(called_by(Functions(*of_a_notebook(1.0)))) is not type(called_by(functions))
 
 
 SCRIPT = """
@@ -59,7 +56,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from capture_cp import Capture, NearestParticles, OneGroup
-from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning import FusedRollout, StepModel
 from capture_lab.tasks.box import Box
 
 class {name}(NamedTuple):
@@ -77,7 +74,8 @@ def stage_cost(mean, action, hazard, h, horizon, params):
 box = Box(spacing=0.1)
 data = box.transitions(100, np.random.default_rng(0))
 cap = Capture(box, box.strata, score=NearestParticles(2), groups=OneGroup(), n_particles=4).fit(data.X, data.Y)
-rollout = FusedRollout(cap, step, stage_cost, {name}(0.5), box.hazard, (0, 1), 2, compare_step=False)
+model = StepModel(step, 2, (0, 1), 2, {name}(0.5))
+rollout = FusedRollout(cap, model, stage_cost, box.hazard, compare_step=False)
 print(rollout(np.zeros(2), np.zeros((1, 2, 2)), 1)[0])
 """
 

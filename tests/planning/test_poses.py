@@ -12,8 +12,8 @@ from numba import njit
 from capture_cp import SE2, Capture, Grid, GridStrata, NearestParticles, PerStratum, Tree
 from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.kernels.random import normal_pair, stream
-from capture_cp.planning import FusedRollout, PythonRollout
-from planning.plugins import by_threads
+from capture_cp.planning import PythonRollout
+from planning.plugins import by_threads, fused_rollout
 
 PARTICLES, HORIZON, SEED = 6, 3, 5
 NOISE = np.array([0.05, 0.04, 0.2])
@@ -76,7 +76,7 @@ def hazard_mask(name):
 
 def fused(cap, name, **options):
     params = Turning(NOISE)
-    return FusedRollout(cap, turning_step, hazard_alone, params, hazard_mask(name), (0, 1, 2), 3, **options)
+    return fused_rollout(cap, turning_step, hazard_alone, params, hazard_mask(name), (0, 1, 2), 3, **options)
 
 
 def sequences(n=5):

@@ -14,7 +14,6 @@ from capture_cp import (
     Capture,
     CaptureError,
     Euclidean,
-    FunctionMetric,
     FunctionStrata,
     NearestParticles,
     OneGroup,
@@ -25,14 +24,14 @@ from capture_cp import (
 )
 from capture_cp.kernels.probes import signed, spread_points
 from capture_cp.planning import plugin
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.point_test import PointTest, hazard_error
 from capture_cp.planning.probes import low_discrepancy
 from capture_cp.planning.rollout import PythonRollout
+from capture_cp.spaces.metrics import FunctionMetric
 from capture_cp.spaces.strata import GridStrata
 from capture_lab.tasks.box import Box
 from planning import plugins
-from planning.plugins import DISC, RADIUS, WEIGHT, push, python_cost
+from planning.plugins import DISC, RADIUS, WEIGHT, fused_rollout, push, python_cost
 from planning.test_rollout import PARTICLES, SEED, START, calibrated, fused, masks, python, sequences
 
 METRICS = {
@@ -212,11 +211,11 @@ def test_fused_equals_python_without_a_grid(name):
     wanted = PythonRollout(cap, drift, lambda stage: stage.hazard, disc, range(dims))(start, asked, SEED)
     functions = plugins.drifting_step, plugins.hazard_only, push(0.0), plugins.on_disc
     settings = {"axes": range(dims), "noise_dims": dims, "stratum": plugins.halves, "compare_step": False}
-    found = FusedRollout(cap, *functions, **settings)(start, asked, SEED)
+    found = fused_rollout(cap, *functions, **settings)(start, asked, SEED)
     np.testing.assert_allclose(found, wanted, atol=1e-9)
     assert 0 < wanted.mean() < 1
     # whether a configuration is on the hazard says nothing of how far away it is
-    np.testing.assert_array_equal(FusedRollout(cap, *functions, **settings, steepness=1.0)(start, asked, SEED), found)
+    np.testing.assert_array_equal(fused_rollout(cap, *functions, **settings, steepness=1.0)(start, asked, SEED), found)
 
 
 @pytest.mark.parametrize(
@@ -257,16 +256,16 @@ def test_what_cannot_be_planned_with_is_refused_in_a_sentence(world):
     given = {"axes": (0, 1, 2), "noise_dims": 3, "compare_step": False}
     functions = plugins.drifting_step, plugins.hazard_only, push()
     with pytest.raises(CaptureError, match=r"no grid.*stratum="):
-        FusedRollout(cap, *functions, plugins.disc_distance, **given)
+        fused_rollout(cap, *functions, plugins.disc_distance, **given)
     with pytest.raises(CaptureError, match="expected a function of 2 arguments"):
-        FusedRollout(cap, *functions, plugin.stage_cost, **given, stratum=plugins.halves)
+        fused_rollout(cap, *functions, plugin.stage_cost, **given, stratum=plugins.halves)
     with pytest.raises(CaptureError, match="steepness is -1"):
-        FusedRollout(cap, *functions, plugins.disc_distance, **given, stratum=plugins.halves, steepness=-1)
+        fused_rollout(cap, *functions, plugins.disc_distance, **given, stratum=plugins.halves, steepness=-1)
     with pytest.raises(CaptureError, match="points is 0"):
-        FusedRollout(cap, *functions, plugins.disc_distance, **given, stratum=plugins.halves, points=0)
+        fused_rollout(cap, *functions, plugins.disc_distance, **given, stratum=plugins.halves, points=0)
     bare = learnt(FunctionMetric(plugins.straight), 3)
     with pytest.raises(CaptureError, match="axis_reach"):
-        FusedRollout(bare, *functions, plugins.disc_distance, **given, stratum=plugins.halves)
+        fused_rollout(bare, *functions, plugins.disc_distance, **given, stratum=plugins.halves)
     with pytest.raises(CaptureError, match=r"bool or signed distances, \(\d+,\)"):
         PythonRollout(cap, lambda s, a, rng: s, lambda stage: stage.hazard, lambda Y: Y, (0, 1, 2))(
             np.zeros(3), np.zeros((2, 1, 1)), 0
@@ -288,6 +287,6 @@ def test_threshold_without_end_is_refused():
     with pytest.raises(CaptureError, match=r"farthest="):
         rollout(np.zeros(2), np.zeros((2, 1, 1)), 0)
     functions = plugins.drifting_step, plugins.hazard_only, push(), plugins.on_disc
-    compiled = FusedRollout(cap, *functions, (0, 1), 2, 0.01, stratum=plugins.halves, compare_step=False)
+    compiled = fused_rollout(cap, *functions, (0, 1), 2, 0.01, stratum=plugins.halves, compare_step=False)
     with pytest.raises(CaptureError, match=r"farthest="):
         compiled(np.zeros(2), np.zeros((2, 1, 1)), 0)

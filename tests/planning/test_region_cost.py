@@ -7,13 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, HorizonCapture, NearestParticles, ParticleBox, Tree
-from capture_cp.planning import FusedRollout, PythonRollout, RegionCost
+from capture_cp import CaptureError, HorizonCapture, NearestParticles, Tree
+from capture_cp.conformal.scores import ParticleBox
+from capture_cp.planning import PythonRollout, RegionCost
 from capture_cp.planning.hazard_count import HazardCount, HazardRows
 from capture_lab.tasks.marble.planner import marble_cost, marble_params, model_step
 from capture_lab.tasks.marble.task import POSITION, Marble
 from marble.boards import board
-from planning.plugins import DISC, RADIUS, kernel_noise, noise_free
+from planning.plugins import DISC, RADIUS, fused_rollout, kernel_noise, noise_free
 from planning.test_rollout import (
     MASKS,
     PARTICLES,
@@ -88,7 +89,7 @@ def test_every_step_of_a_horizon_has_thresholds_of_its_own(simultaneous):
     cap, rng = ahead(), np.random.default_rng(1)
     params = marble_params(ROOM, ROOM.model_gain)._replace(stage_weight=0.0, final_weight=0.0, pit_weight=1.0)
     given = cap, model_step, marble_cost, params, ROOM.hazard, POSITION, 2
-    quick = noise_free(FusedRollout(*given, compare_step=False, simultaneous=simultaneous))
+    quick = noise_free(fused_rollout(*given, compare_step=False, simultaneous=simultaneous))
     start, asked = np.array([0.015, 0.05, 0.035, 0.05, -0.05, 0.0]), rng.uniform(-1, 1, (200, 4, 2))
     states = [np.tile(start, (200, 1))]
     for h in range(4):  # one step more than was calibrated

@@ -5,23 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp import (
-    Capture,
-    CaptureError,
-    CaptureWarning,
-    NearestParticles,
-    OneGroup,
-    ParticleBox,
-    PerStratum,
-    Tree,
-)
+from capture_cp import Capture, CaptureError, CaptureWarning, NearestParticles, OneGroup, PerStratum, Tree
 from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.planning import plugin
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.spaces.metrics import Euclidean, Metric
 from planning import plugins
-from planning.plugins import GOAL, WEIGHT, GivenNoise, by_threads, guarded, kernel_noise, push, python_cost
+from planning.plugins import GOAL, WEIGHT, GivenNoise, by_threads, fused_rollout, guarded, kernel_noise, push, python_cost
 
 PARTICLES = 8
 START = np.array([0.35, 0.45])
@@ -59,7 +50,7 @@ MASKS = ("none", "one cell", "block", "block and far corner", "scattered", "ever
 
 def fused(cap, hazard, noise=0.02, **settings):
     settings = {"axes": (0, 1), "noise_dims": 2, "compare_step": False} | settings  # a point without the box's walls
-    return FusedRollout(cap, plugin.step, plugin.stage_cost, push(noise), hazard, **settings)
+    return fused_rollout(cap, plugin.step, plugin.stage_cost, push(noise), hazard, **settings)
 
 
 def python(cap, hazard, normals, noise=0.02, **settings):
@@ -100,7 +91,7 @@ def test_fused_equals_python_for_a_step_that_takes_no_noise(world, k, groups, ha
     """A kernel of its own to compile; in short, the tests of `faulty_step` take no noise either."""
     cap, mask, asked = calibrated(world, NearestParticles(k), groups), masks(world.box)[hazard], sequences()
     wanted = python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))(START, asked, SEED)
-    still = FusedRollout(cap, plugins.still_step, plugin.stage_cost, push(), mask, (0, 1), 0, compare_step=False)
+    still = fused_rollout(cap, plugins.still_step, plugin.stage_cost, push(), mask, (0, 1), 0, compare_step=False)
     np.testing.assert_allclose(still(START, asked, SEED), wanted, atol=1e-9)
 
 
@@ -251,7 +242,7 @@ def test_step_always_sees_as_many_rows_of_noise_as_it_asked_for(world, fitted):
     params, hazard = plugins.Fault(plugins.TELLS_NOISE_ROWS, 0), masks(world.box)["none"]
     for name, spread in (("capture", None), ("lucca", [0.02])):
         functions, settings = (plugins.faulty_step, plugins.first_number), {"gaussian_scale": spread, "compare_step": False}
-        rollout = FusedRollout(fitted[name], *functions, params, hazard, (0, 1), 6, **settings)
+        rollout = fused_rollout(fitted[name], *functions, params, hazard, (0, 1), 6, **settings)
         assert rollout(START, sequences(2, 1), SEED).min() >= 6
 
 
@@ -445,7 +436,7 @@ def test_faulty_cost_is_named_with_its_step(world, cap, fault):
 
 def test_compiled_model_that_raises_is_told(world, cap):
     params, hazard = plugins.Fault(plugins.RAISES, 0), masks(world.box)["block"]
-    rollout = FusedRollout(cap, plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 0)
+    rollout = fused_rollout(cap, plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 0)
     with pytest.raises(CaptureError, match="on fire"):
         rollout(START, sequences(), SEED)
 
@@ -455,14 +446,14 @@ def test_compiled_model_that_returns_nan_does_no_harm(world, fitted):
     params = plugins.Fault(plugins.NAN, 2)
     for name in ("capture", "particles"):
         for hazard in masks(world.box).values():
-            rollout = FusedRollout(fitted[name], plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 0)
+            rollout = fused_rollout(fitted[name], plugins.faulty_step, plugins.first_number, params, hazard, (0, 1), 0)
             costs = rollout(START, sequences(), SEED)
             assert np.isnan(costs).all()
 
 
 def test_function_that_is_not_compiled_is_refused(world, cap):
     with pytest.raises(CaptureError, match="numba"):
-        FusedRollout(cap, plugin.step.py_func, plugin.stage_cost, push(), masks(world.box)["block"], (0, 1), 2)(
+        fused_rollout(cap, plugin.step.py_func, plugin.stage_cost, push(), masks(world.box)["block"], (0, 1), 2)(
             START, sequences(), SEED
         )
 

@@ -9,7 +9,7 @@ from capture_cp import Capture, CaptureError, HorizonCapture, NearestParticles, 
 from capture_cp.planning import MPPI, FusedRollout, PythonRollout, StepModel, plugin
 from capture_cp.spaces.grid import Grid
 from planning import plugins
-from planning.plugins import push, python_cost
+from planning.plugins import fused_rollout, push, python_cost
 
 SPREAD = 0.02
 STRATA = one_stratum(Grid.between([-1, -1], [2, 2], 0.05))
@@ -67,15 +67,15 @@ def test_fused_roll_out_is_the_calibrated_model():
     cap = Capture(compiled(), STRATA, score=NearestParticles(4), n_particles=8).fit(X, Y)
     hazard = np.zeros(STRATA.grid.size, dtype=bool)
     fused = FusedRollout.from_model(cap, plugin.stage_cost, hazard, alpha=0.2)  # which is compared, and agrees
-    by_hand = FusedRollout(cap, plugin.step, plugin.stage_cost, push(SPREAD), hazard, (0, 1), 2, alpha=0.2)
+    by_hand = fused_rollout(cap, plugin.step, plugin.stage_cost, push(SPREAD), hazard, (0, 1), 2, alpha=0.2)
     np.testing.assert_array_equal(fused(np.zeros(2), SEQUENCES, 5), by_hand(np.zeros(2), SEQUENCES, 5))
     planner = MPPI(fused, 3, 64, 0.05, noise=0.01 * np.eye(2), low=[-0.1, -0.1], high=[0.1, 0.1])
     assert planner.plan(np.zeros(2)).shape == (2,)
 
 
-def test_fingerprint_changes_with_the_step_and_its_parameters():
+def test_identity_changes_with_the_step_and_its_parameters():
     prints = {
-        model.fingerprint()
+        model.identity()
         for model in (
             compiled(),
             StepModel(plugin.step, 2, (0, 1), noise_dims=2, params=push(0.03)),
@@ -85,7 +85,7 @@ def test_fingerprint_changes_with_the_step_and_its_parameters():
         )
     }
     assert len(prints) == 5
-    assert compiled().fingerprint() == compiled().fingerprint()
+    assert compiled().identity() == compiled().identity()
 
 
 def test_wrong_input_is_refused_in_a_sentence():

@@ -11,10 +11,9 @@ from numba.experimental import jitclass
 
 from capture_cp import CaptureError
 from capture_cp.planning import plugin
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.trial import python_twin
 from planning import plugins
-from planning.plugins import GOAL, push
+from planning.plugins import GOAL, fused_rollout, push
 from planning.test_rollout import START, sequences
 
 
@@ -78,7 +77,7 @@ def unknown_name(mean, action, hazard, h, horizon, params):
 
 def rollout(cap, step=plugin.step, stage_cost=plugin.stage_cost, params=None, noise_dims=2):
     mask = np.zeros(cap.strata.grid.size, dtype=bool)
-    return FusedRollout(cap, step, stage_cost, params or push(), mask, (0, 1), noise_dims, compare_step=False)
+    return fused_rollout(cap, step, stage_cost, params or push(), mask, (0, 1), noise_dims, compare_step=False)
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ def test_index_of_a_function_that_the_step_calls_is_checked(cap):
 def test_step_that_returns_its_states_is_refused(fitted, name):
     mask = np.zeros(fitted[name].strata.grid.size, dtype=bool)
     settings = {"gaussian_scale": [0.02] * 3} if name == "lucca" else {}
-    made = FusedRollout(fitted[name], plugins.returning_step, plugin.stage_cost, push(), mask, (0, 1), 2, **settings)
+    made = fused_rollout(fitted[name], plugins.returning_step, plugin.stage_cost, push(), mask, (0, 1), 2, **settings)
     with pytest.raises(CaptureError, match=r"returned an array of shape .* return nothing"):
         made(START, sequences(), 0)
 

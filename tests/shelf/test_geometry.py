@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from capture_cp import CaptureError
+from benchmarks import numpy_shelf
 from capture_lab.tasks.shelf import geometry
-from capture_lab.tasks.shelf.geometry import FAR, STRATA
+from capture_lab.tasks.shelf.geometry import STRATA
 from capture_lab.tasks.shelf.mjcf import PARTS
 from capture_lab.tasks.shelf.model import LEVERS, STEEPNESS
 from capture_lab.tasks.shelf.motions import GREATEST, LEAST
-from shelf import twin
 from shelf.arms import anywhere, task_at, touching
 
 mujoco = pytest.importorskip("mujoco")
@@ -33,6 +32,16 @@ def within_limits(n, seed=0):
 
 def frames_at(solids, q):
     return geometry.link_frames(solids.fixed, tuple(q))
+
+
+def slow_frames(solids, q):
+    """Origins (7, 3) and rotations (7, 3, 3) of the links at angles q (7,), by NumPy."""
+    return tuple(part[0] for part in numpy_shelf._frames(np.asarray(q)[None], solids))
+
+
+def box_distances(solids, Y):
+    """Signed distances (n, c, b) of capsules to boxes, the nearest points (n, c, b, 3), and directions away, by NumPy."""
+    return numpy_shelf._box_distances(*numpy_shelf._segments(numpy_shelf._frames(Y, solids), solids), solids)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +70,7 @@ def test_frames_are_those_of_mujoco_and_of_numpy(placed):
             body = data.body(f"link{k + 1}")
             np.testing.assert_allclose(found[k, :3], body.xpos, atol=NANOMETRE)
             np.testing.assert_allclose(found[k, 3:], body.xmat, atol=NANOMETRE)
-        origins, turns = twin.frames(solids, q)
+        origins, turns = slow_frames(solids, q)
         np.testing.assert_allclose(found, np.hstack([origins, turns.reshape(7, 9)]), atol=1e-12)
 
 
@@ -71,15 +80,6 @@ def test_the_jar_is_where_mujoco_has_it(placed):
         data = placed(q)
         np.testing.assert_allclose(found[:3], data.site("jar").xpos, atol=MICROMETRE)
         assert found[3] == pytest.approx(abs(data.geom("jar").xmat[8]), abs=MICROMETRE)
-        point, upright = twin.jar(task.strata.solids, q)
-        np.testing.assert_allclose(found, [*point, upright], atol=MICROMETRE)
-
-
-def test_the_jar_is_upright_or_lies():
-    task = task_at()
-    start, turned = np.array([task.shelf.start]), np.array([0, 0, 0, 0, 0, 0, np.pi / 2])
-    standing, lying = task.jars(start)[0, 3], task.jars(start + turned)[0, 3]
-    assert lying < 0.1 < 0.9 < standing
 
 
 def test_the_jars_jacobian_is_mujocos(placed):
@@ -94,13 +94,13 @@ def test_gradient_is_a_finite_difference(link):
     solids, rng = task_at().strata.solids, np.random.default_rng(link)
     for q in within_limits(20, seed=link):
         local, way = rng.uniform(-0.1, 0.1, 3), rng.standard_normal(3)
-        origins, turns = twin.frames(solids, q)
+        origins, turns = slow_frames(solids, q)
         point = origins[link] + turns[link] @ local
         found = geometry.gradient(frames_at(solids, q), link, *point, *way)
         for k in range(7):
             ends = []
             for turn in (-1e-6, 1e-6):
-                origins, turns = twin.frames(solids, q + turn * np.eye(7)[k])
+                origins, turns = slow_frames(solids, q + turn * np.eye(7)[k])
                 ends.append(way @ (origins[link] + turns[link] @ local))
             assert found[k] == pytest.approx((ends[1] - ends[0]) / 2e-6, abs=1e-8)
 
@@ -119,16 +119,6 @@ def test_distances_to_boxes_are_those_of_the_librarys_strata(name):
         assert distances.argmin() == 2 * c + solids.boxes[b, 6]
         deep += apart < 0
     assert 200 < deep < 1800
-
-
-def test_boxes_that_are_too_far_are_not_found():
-    solids = task_at().strata.solids
-    for q in anywhere(100, seed=4):
-        frames = frames_at(solids, q)
-        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames, 1.0)
-        for within in (apart - 1e-6, apart + 1e-6):
-            found = geometry.nearest_box(solids.capsules, solids.boxes, frames, within)
-            assert found == ((apart, c, b) if within > apart else (FAR, -1, -1))
 
 
 def test_glass_is_as_far_as_mujoco_says(placed):
@@ -151,7 +141,7 @@ def test_glass_is_as_far_as_mujoco_says(placed):
 @given(q=angles)
 def test_glass_is_exact_up_to_a_decimetre_and_never_nearer_than_said(name, q):
     task = task_at(name)
-    (found,), true = task.glass_clearances(q[None]), twin.glass_distance(task.params, q)
+    (found,), (true,) = task.glass_clearances(q[None]), numpy_shelf.numpy_clearances(q[None], task.params)
     if true < 0.1:
         assert found == pytest.approx(true, abs=MICROMETRE)
     else:
@@ -160,12 +150,12 @@ def test_glass_is_exact_up_to_a_decimetre_and_never_nearer_than_said(name, q):
 
 def test_no_distance_is_steeper_than_planners_are_told():
     task, Y = task_at(), within_limits(200, seed=7)
-    for q in Y:
-        starts, ways = twin.segments(task.params, q)
-        for start, way, capsule in zip(starts, ways, task.params.capsules):
-            for point in (start, start + way):
-                jacobian = twin.jacobian(task.params, q, point, int(capsule[0]))
-                assert np.linalg.norm(jacobian, 2) < STEEPNESS
+    frames = numpy_shelf._frames(Y, task.params)
+    starts, ways = numpy_shelf._segments(frames, task.params)
+    for points in (starts, starts + ways):
+        for c, capsule in enumerate(task.params.capsules):
+            levers = np.cross(frames[1][..., 2], points[:, None, c] - frames[0])[:, : int(capsule[0]) + 1]
+            assert np.linalg.norm(levers, 2, axis=(1, 2)).max() < STEEPNESS
     step = 0.02 * np.random.default_rng(0).standard_normal(Y.shape)
     here, there = task.glass_clearances(Y), task.glass_clearances(Y + step)
     near = (here < 0.1) & (there < 0.1)
@@ -204,20 +194,6 @@ def test_strata_are_those_of_the_librarys_distances(name):
     assert set(wanted) == set(range(-1, len(STRATA)))
 
 
-def test_configurations_are_moved_onto_strata():
-    task = task_at()
-    Y = touching(20, seed=9)
-    for m in range(5):
-        moved = task.strata.project(Y, m)
-        arrived = task.strata.index(moved) == m
-        assert arrived.any()
-        np.testing.assert_array_equal(moved[~arrived], Y[~arrived])
-    np.testing.assert_array_equal(task.strata.project(Y, 5), Y)
-    for m in (-1, 6, 1.5):
-        with pytest.raises(CaptureError):
-            task.strata.project(Y, m)
-
-
 # -- contact --------------------------------------------------------------------------------------------------------------
 
 
@@ -227,7 +203,7 @@ def test_the_place_of_a_contact_is_the_nearest_one():
         frames = frames_at(solids, q)
         apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames, 0.0)
         found = np.array(geometry.touch(solids.capsules, c, solids.boxes, b, frames[int(solids.capsules[c, 0])]))
-        point, away = twin.nearest(solids, c, b, q)
+        point, away = (part[0, c, b] for part in box_distances(solids, q[None])[1:])
         np.testing.assert_allclose(found[3:], away, atol=1e-5)
         box = solids.boxes[b]
         distance = np.linalg.norm(found[:3] - np.clip(found[:3], box[:3] - box[3:6], box[:3] + box[3:6]))
@@ -241,21 +217,11 @@ def test_single_contacts_are_pushed_out_along_the_gradient():
     for q in touching(40, seed=1):
         after, pushed = geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 6)
         assert pushed
-        assert twin.box_distances(solids, after).min() > -solids.tolerance / 5
+        assert box_distances(solids, np.array([after]))[0].min() > -solids.tolerance / 5
         once, _ = geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 1)
-        distances = twin.box_distances(solids, q)
+        distances = box_distances(solids, q[None])[0][0]
         c, b = np.unravel_index(distances.argmin(), distances.shape)
-        above, below = (
-            [twin.box_distance(solids, twin.segments(solids, q + turn), c, b) for turn in size * np.eye(7)]
-            for size in (1e-6, -1e-6)
-        )
-        slopes = (np.array(above) - below) / 2e-6
+        above, below = (box_distances(solids, q + size * np.eye(7))[0][:, c, b] for size in (1e-6, -1e-6))
+        slopes = (above - below) / 2e-6
         move = np.array(once) - q
         assert move @ slopes / np.linalg.norm(move) / np.linalg.norm(slopes) > 0.999
-
-
-def test_what_touches_nothing_is_not_pushed():
-    solids, Y = task_at().strata.solids, anywhere(200, seed=2)
-    clear = task_at().strata.distances(Y).min(axis=1) > 0
-    for q in Y[clear]:
-        assert geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 6) == (tuple(q), False)

@@ -13,16 +13,16 @@ from scipy.stats import binom
 from capture_cp import CaptureError
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
-from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.rollout import PythonRollout
+from capture_lab.tasks.corrected import shelf_correction
 from capture_lab.tasks.recorded import recorded_task
 from capture_lab.tasks.shelf import task as shelf_task
-from capture_lab.tasks.shelf.corrected import corrected
 from capture_lab.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 from capture_lab.tasks.shelf.options import ShelfOptions
 from capture_lab.tasks.shelf.planner import POINTS, ShelfWeights, stage_cost
 from capture_lab.tasks.shelf.task import ShelfTask
 from commands import refused
+from planning.plugins import fused_rollout
 from shelf.arms import calibrated, logged, task_at
 
 pytest.importorskip("mujoco")
@@ -55,7 +55,7 @@ def test_regions_hold_as_often_as_promised():
 
 def test_a_corrected_model_has_smaller_errors():
     task, fresh = task_at(), logged(400, seed=1)
-    better = corrected(task, 600, np.random.default_rng(5))
+    better = replace(task, correction=shelf_correction(task, 600, np.random.default_rng(5)))
     errors = [np.linalg.norm(model.gaussian(fresh.X)[0] - fresh.Y, axis=1).mean() for model in (better, task)]
     assert errors[0] < 0.7 * errors[1]
     assert np.array(better.correction).shape == (7, 6)
@@ -65,7 +65,7 @@ def test_a_corrected_model_has_smaller_errors():
         with pytest.raises(CaptureError, match="correction of the episode"):
             task.with_correction(wrong)
     with pytest.raises(CaptureError, match="transitions"):
-        corrected(task, 10, np.random.default_rng(0))
+        shelf_correction(task, 10, np.random.default_rng(0))
 
 
 # -- plans ----------------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_fused_plans_are_those_of_python(noise):
     slow = PythonRollout(calibrated(), task.model_step, cost, task.hazard, task.axes, points=POINTS)
     functions, sizes = (step, stage_cost, task.params, hazard), (task.axes, 7)
     settings = {"stratum": stratum, "points": POINTS, "steepness": STEEPNESS, "compare_step": False}
-    fast = FusedRollout(calibrated(), *functions, *sizes, **settings)
+    fast = fused_rollout(calibrated(), *functions, *sizes, **settings)
     state = near_the_glass()
     sequences = np.random.default_rng(0).uniform(-task.bounds, task.bounds, (64, 3, 7))
     found, wanted = fast(state, sequences, 1), slow(state, sequences, 1)

@@ -25,10 +25,10 @@ from capture_cp.spaces.poses import SE2, SE3
 from capture_cp.spaces.strata import GriddedStrata, Strata
 
 SCHEMA = 1
-#: Schema of scores of episodes, which an older version would treat as independent. The numbers of the episodes ("episode")
-#: are optional: without them the guarantee covers only a random step of an episode, and it is the same either way.
-EPISODE_SCHEMA = 3
+EPISODE_SCHEMA = 3  # scores of episodes that weigh 1 over all their steps; they keep that weighting
 WEIGHTED_SCHEMA = 4  # scores with weights, which an older version would treat as equal
+GROUP_SCHEMA = 5  # scores of episodes that weigh 1 in every group, which an older version would weigh otherwise
+SCHEMAS = SCHEMA, EPISODE_SCHEMA, WEIGHTED_SCHEMA, GROUP_SCHEMA
 FORMAT = "capture-cp calibration"
 HORIZON_FORMAT = "capture-cp horizon calibration"
 MONITOR_FORMAT = "capture-cp monitor state"
@@ -57,8 +57,8 @@ def made_for(model: Any, strata: Strata) -> dict[str, Any]:
 
     return {
         "strata": list(strata.names),
-        "strata_sha256": _strata_fingerprint(strata),
-        "model_fingerprint": _model_fingerprint(model),
+        "strata_sha256": _strata_digest(strata),
+        "model_fingerprint": _model_identity(model),
         "versions": {name: version(name) for name in ("capture-cp", "numpy", "scikit-learn", "safetensors")},
     }
 
@@ -145,22 +145,22 @@ def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str
     metadata = metadata_of(head)
     if metadata.get("format") != kind:
         raise CaptureError(f"{file} is not a {kind}, or is cut short; expected a file written by {WRITERS[kind]}.")
-    if metadata.get("schema") not in [str(known) for known in (SCHEMA, EPISODE_SCHEMA, WEIGHTED_SCHEMA)]:
+    if metadata.get("schema") not in [str(known) for known in SCHEMAS]:
         raise CaptureError(
-            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads {SCHEMA}, "
-            f"{EPISODE_SCHEMA} and {WEIGHTED_SCHEMA}; upgrade capture-cp."
+            f"{kind.removeprefix('capture-cp ')} {file} has schema {metadata.get('schema')!r}, this version reads "
+            f"{', '.join(map(str, SCHEMAS))}; upgrade capture-cp."
         )
     return metadata, head
 
 
 def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
     """Raise an error if the model or strata differ from those of the header."""
-    if list(strata.names) != header["strata"] or _strata_fingerprint(strata) != header["strata_sha256"]:
+    if list(strata.names) != header["strata"] or _strata_digest(strata) != header["strata_sha256"]:
         raise CaptureError(
             f"it was made for other strata ({', '.join(header['strata'])}) than the ones given "
             f"({', '.join(strata.names)}), or for another grid; load it with the strata it was fitted with."
         )
-    if header.get("model_fingerprint") is not None and _model_fingerprint(model) != header["model_fingerprint"]:
+    if header.get("model_fingerprint") is not None and _model_identity(model) != header["model_fingerprint"]:
         raise CaptureError(
             "it was made for another model, or other settings of it; load it with the model it was fitted with."
         )
@@ -199,21 +199,23 @@ def _plain(value: Any) -> Any:
     raise CaptureError(f"a parameter {value!r} cannot be saved; use plain numbers, text or None.")
 
 
-def _model_fingerprint(model: Any) -> str | None:
-    """Digest of a model with a method `fingerprint()`, otherwise None."""
-    fingerprint = getattr(model, "fingerprint", None)
-    return str(fingerprint()) if callable(fingerprint) else None
+def _model_identity(model: Any) -> str | None:
+    """Digest of a model with a method `identity()`, otherwise None."""
+    identity = getattr(model, "identity", None)
+    return str(identity()) if callable(identity) else None
 
 
-def _strata_fingerprint(strata: Strata) -> str:
+def _strata_digest(strata: Strata) -> str:
     if isinstance(strata, GriddedStrata):
-        return strata.fingerprint()
+        return strata.digest()
     return hashlib.sha256("\0".join(strata.names).encode()).hexdigest()
 
 
 def _schema(arrays: Arrays) -> str:
     """The schema of a file with these arrays."""
-    return str(EPISODE_SCHEMA if "drawn" in arrays else WEIGHTED_SCHEMA if "weights" in arrays else SCHEMA)
+    if "drawn" in arrays:
+        return str(EPISODE_SCHEMA if "steps" in arrays else GROUP_SCHEMA)
+    return str(WEIGHTED_SCHEMA if "weights" in arrays else SCHEMA)
 
 
 def checksum(text: str, arrays: Arrays) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -32,16 +32,17 @@ from capture_cp.conformal.groups import Examples, Groups
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import Model, Score
 from capture_cp.conformal.shift import Shift, ShiftClaim, checked_shift
-from capture_cp.conformal.thresholds import EpisodeScores, SortedScores, Thresholds
+from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP, EpisodeScores, SortedScores, Thresholds
 from capture_cp.conformal.weighted import WeightedScores
 from capture_cp.cuda.device import Device, require_cuda
 from capture_cp.data.transitions import CHUNK, chunks_of, provenance, rows_to_remember
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of, has_grid
 
 if TYPE_CHECKING:
-    from capture_cp.capture.compiled import Compiled
-    from capture_cp.capture.compiled_cuda import CompiledCuda
     from capture_cp.conformal.threshold_table import ThresholdTable
+
+#: What the coverage of a calibration by episodes with several groups says besides its numbers.
+_EACH = "guaranteed in each group, at a random step there of an episode that visits it; other rows are measured"
 
 
 class Capture(Fitted):
@@ -104,10 +105,11 @@ class Capture(Fitted):
             Y: next configurations of the real system, (n, dc).
             prediction: the model's prediction at X, if already computed: particles (n, L, dc).
             episodes: which episode (run, object, day) each row belongs to, (n,), if rows of one episode are not independent.
-                Coverage then holds for a random step of a new episode, given its group, hence also overall, and by stratum
-                where no group spans several strata. Queries may then use `simultaneous=True`: all executed steps of a new
-                episode are in their regions at once with probability at least 1 - alpha. Half of the episodes that did not
-                make the groups set scales, the others are compared; `size_needed(alpha)` compared episodes are needed.
+                Coverage then holds in each group for a new episode that visits it, at a random one of its steps there:
+                by stratum with one group per stratum, and for a random step of the whole episode with a single group.
+                Queries may then use `simultaneous=True`: all executed steps of a new episode are in their regions at once
+                with probability at least 1 - alpha. Half of the episodes that did not make the groups set scales, the others
+                are compared; `size_needed(alpha)` compared episodes are needed.
             shift: how the distribution of new inputs differs from the log's, if it does. Coverage then holds for new
                 inputs, given their group. It cannot be combined with `episodes`.
         """
@@ -158,32 +160,21 @@ class Capture(Fitted):
         thresholds = self.group_thresholds(alpha, simultaneous, confidence)
         return ThresholdTable(self.partition_, thresholds)
 
-    @overload
-    def compile(
-        self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu"] = "cpu", simultaneous: bool = False
-    ) -> Compiled: ...
-
-    @overload
-    def compile(
-        self, alpha: float = 0.1, confidence: float | None = None, *, device: Literal["cuda"], simultaneous: bool = False
-    ) -> CompiledCuda: ...
-
     def compile(
         self, alpha: float = 0.1, confidence: float | None = None, device: str = "cpu", simultaneous: bool = False
-    ) -> Compiled | CompiledCuda:
-        """This calibration at one alpha, for a control loop: the same results, without new arrays and thread-safe.
+    ) -> Any:
+        """This calibration at one alpha, for a control loop: a `Compiled` with the same results, which threads may share.
 
-        With device "cuda" it accepts arrays of PyTorch, JAX, CuPy or Numba on a GPU, without copying them.
+        With device "cuda" it is a `CompiledCuda`, which takes arrays of PyTorch, JAX, CuPy or Numba on a GPU as they are.
         """
-        from capture_cp.capture.compiled import Compiled
+        if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cpu":
+            from capture_cp.capture.compiled import Compiled
 
-        kind: type[Compiled] | type[CompiledCuda] = Compiled
-        if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cuda":
-            require_cuda()
-            from capture_cp.capture.compiled_cuda import CompiledCuda
+            return Compiled(self, alpha, confidence, simultaneous)
+        require_cuda()
+        from capture_cp.capture.compiled_cuda import CompiledCuda
 
-            kind = CompiledCuda
-        return kind(self, alpha, confidence, simultaneous)
+        return CompiledCuda(self, alpha, confidence, simultaneous)
 
     def region(
         self,
@@ -271,9 +262,9 @@ class Capture(Fitted):
         """Coverage on held-out transitions: overall, by stratum and by group, with exact confidence intervals.
 
         `volumes=False` skips the mean region volumes, which need a grid and take most of the time. `episodes` (n,) names the
-        episode of each row, as in `fit`: coverage is then that of a random step of a random episode, and the (wider)
-        intervals are valid for any number of independent episodes, however different they are. The row `together` is then
-        that of whole episodes, which `simultaneous` regions guarantee.
+        episode of each row, as in `fit`: coverage of a subset is then that of a random one of its steps in a random episode
+        that has any, and the (wider) intervals are valid for any number of independent episodes, however different they are.
+        The row `together` is then that of whole episodes, which `simultaneous` regions guarantee.
         """
         X, Y = self.pairs(X, Y)
         some_rows("X", X)
@@ -306,7 +297,15 @@ class Capture(Fitted):
         described = [self.partition_.describe(j, roots) for j in range(self.partition_.n_groups)]
         grouped = Grouped(groups, described, self.calibration_.sizes)
         found = coverage_of(alpha, inside, m, list(self.strata.names), volumes, episodes, simultaneous, grouped)
-        return found if self.shift_ is None else replace(found, note=f"guaranteed for {self.shift_}")
+        if self.shift_ is not None:
+            return replace(found, note=f"guaranteed for {self.shift_}")
+        return replace(found, note=_EACH) if self._by_group and not simultaneous else found
+
+    @property
+    def _by_group(self) -> bool:
+        """Whether thresholds hold in each of several groups that an episode visits, and not for its steps together."""
+        known = self.calibration_
+        return isinstance(known, EpisodeScores) and known.weighting == PER_GROUP and self.partition_.n_groups > 1
 
     def effective_sizes(self) -> Floats:
         """Effective number of equally weighted calibration points of each group: (J,); plain sizes without a shift."""
@@ -325,7 +324,7 @@ class Capture(Fitted):
 
     @property
     def computed_score(self) -> Score:
-        return self.score_.on(self.device)
+        return self.score_ if self.device == "cpu" else self.score_.on(self.device)
 
     def inputs(self, X: Any) -> Floats:
         """Inputs X, checked to be finite and of shape (n, dx)."""
@@ -392,7 +391,7 @@ class Capture(Fitted):
 
     def check_parts(self, dims: int) -> None:
         super().check_parts(dims)
-        self.score_.on(self.device)
+        _ = self.computed_score  # or an error for a score that the device lacks
 
     def _within(self, q: Floats, X: Floats, Y: Floats, m: Ints, prediction: Any) -> Bools:
         """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx), at thresholds q (J,)."""
@@ -453,7 +452,9 @@ class Capture(Fitted):
             "n_inputs": self.n_inputs_,
             "n_outputs": self.n_outputs_,
             "group_sizes": self.calibration_.sizes.tolist(),
-        } | ({} if self.shift_ is None else {"shift": self.shift_.facts()})
+            **({"weighting": self.calibration_.weighting} if isinstance(self.calibration_, EpisodeScores) else {}),
+            **({} if self.shift_ is None else {"shift": self.shift_.facts()}),
+        }
 
     def _score_arrays(self) -> Arrays:
         if not isinstance(self.calibration_, SortedScores):
@@ -471,6 +472,9 @@ class Capture(Fitted):
         partition, scores = checked_group_scores(arrays, n_inputs, len(strata.names))
         cap.shift_ = ShiftClaim.from_facts(header["shift"]) if "shift" in header else None
         claimed = None if cap.shift_ is None else cap.shift_.largest
-        if claimed != (scores.largest if isinstance(scores, WeightedScores) else None):
+        weighting = scores.weighting if isinstance(scores, EpisodeScores) else None
+        if claimed != (scores.largest if isinstance(scores, WeightedScores) else None) or (
+            weighting is not None and header.get("weighting", PER_EPISODE) != weighting
+        ):
             raise CaptureError(UNSOUND)
         return cap.keep(partition, scores, n_outputs, checked_data(header["data"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,6 +53,8 @@ def extend_calibration(
     rng = cap.fit_stream("extend", source["sha256"])
     new = scores_of_groups(R, group, base.n_groups, episodes, None, rng)
     assert isinstance(new, GroupScores | EpisodeScores)
+    if isinstance(new, EpisodeScores) and isinstance(known, EpisodeScores) and known.steps is not None:
+        new = replace(new, steps=new.lengths)  # a calibration keeps the weighting that it was made with
     if not alone:
         sources = [*sources_of(cap), source]
         return _kept(cap, base.reopened(cap.partition_.opened | seen), [known, new], sources, rng)
@@ -78,6 +81,11 @@ def merge_calibrations(caps: Sequence[Capture]) -> Capture:
             _check_alike(first, cap, number)
         if type(scores) is not type(_scores_of(first)):
             raise CaptureError(f"calibration {number} was made with episodes and the first without, or vice versa.")
+        if isinstance(scores, EpisodeScores) and scores.weighting != first.calibration_.weighting:  # type: ignore[attr-defined]
+            raise CaptureError(
+                f"calibration {number} counts an episode once in {scores.weighting}, the first does not: one of "
+                "them was made by an earlier version; make both with the same."
+            )
         for source in sources_of(cap):
             _refuse_known(sources, source)
             sources.append(source)

@@ -13,11 +13,20 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
-from capture_cp.conformal.episodes import steps_and_drawn
+from capture_cp.capture.saved_arrays import Arrays, all_between, require
+from capture_cp.conformal.episodes import drawn_rows
 from capture_cp.conformal.groups import Examples, Groups, met
 from capture_cp.conformal.merging import without_borrowers
 from capture_cp.conformal.partition import Partition, stacked
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores, Thresholds, scales, thresholds_together
+from capture_cp.conformal.thresholds import (
+    PER_EPISODE,
+    PER_GROUP,
+    EpisodeScores,
+    GroupScores,
+    Thresholds,
+    scales,
+    thresholds_together,
+)
 
 #: Roles of a rollout: scales, scales and thresholds of single steps, thresholds of single steps and of all at once.
 SCALES, SCALES_AND_STEPS, THRESHOLDS = range(3)
@@ -36,6 +45,7 @@ class HorizonScores:
         role: SCALES if the rollout made the groups, so that it may only provide scales; THRESHOLDS if it did not;
             SCALES_AND_STEPS if it did not but is needed for scales, (n,).
         n_groups: J.
+        weighting: what an episode with several rollouts weighs 1 in, see `EpisodeScores`.
     """
 
     scores: Floats
@@ -43,12 +53,13 @@ class HorizonScores:
     episodes: Ints
     role: Ints
     n_groups: int
+    weighting: str = PER_GROUP
 
     @cached_property
     def _own(self) -> Thresholds:
         """Scores of each group, from rollouts that were not used to make the groups."""
         rows = self.role != SCALES
-        return by_episode(self.scores[rows], self.groups[rows], self.n_groups, self.episodes[rows])
+        return self._by_episode(self.scores[rows], self.groups[rows], self.n_groups, self.episodes[rows])
 
     @cached_property
     def _spread(self) -> GroupScores:
@@ -64,6 +75,10 @@ class HorizonScores:
     def counted(self, confidence: float | None) -> Ints:
         """Number of them that determines whether the threshold of each group is finite: (J,)."""
         return self._own.counted(confidence)
+
+    def needed(self, alpha: float, confidence: float | None = None) -> int:
+        """Number of them that makes any threshold finite."""
+        return self._own.needed(alpha, confidence)
 
     @property
     def seen_together(self) -> Bools:
@@ -87,9 +102,8 @@ class HorizonScores:
         """
         rows, scale = self.role == THRESHOLDS, self.scales(alpha)
         largest = (self.scores[rows] / scale[self.groups[rows]]).max(axis=1)
-        q = by_episode(largest[:, None], np.zeros((len(largest), 1), dtype=np.int64), 1, self.episodes[rows]).at(
-            alpha, confidence
-        )
+        everywhere = np.zeros((len(largest), 1), dtype=np.int64)
+        q = self._by_episode(largest[:, None], everywhere, 1, self.episodes[rows]).at(alpha, confidence)
         return thresholds_together(float(q[0]), scale, self.seen_together)
 
     def scales(self, alpha: float) -> Floats:
@@ -98,6 +112,17 @@ class HorizonScores:
         With the true quantiles at 1 - alpha / S, q̂ would be at most 1 for S steps, by Bonferroni.
         """
         return scales(self._spread.scores, self._spread.starts, alpha, self.scores.shape[1])
+
+    def _by_episode(self, scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> Thresholds:
+        """Scores (n, S) by group (n, S): unweighted if each episode (n,) has one rollout, else weighted."""
+        _, number, rollouts = np.unique(episodes, return_inverse=True, return_counts=True)
+        if rollouts.max(initial=0) <= 1:
+            return GroupScores.from_groups(scores.ravel(), groups.ravel(), n_groups)
+        # any random numbers are valid that do not depend on the scores; no group contains two steps of one rollout
+        drawn, every = drawn_rows(episodes, stream(0, "HorizonScores")), scores.shape[1]
+        steps = np.repeat(rollouts[number], every) if self.weighting == PER_EPISODE else None
+        facts = np.repeat(drawn, every), np.repeat(number, every), steps
+        return EpisodeScores.collected(scores.ravel(), groups.ravel(), n_groups, *facts)
 
 
 def split_by_step(
@@ -140,14 +165,18 @@ def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
     return role
 
 
-def by_episode(scores: Floats, groups: Ints, n_groups: int, episodes: Ints) -> Thresholds:
-    """Scores (n, S) by group (n, S): unweighted if each episode (n,) has one rollout, else weighted."""
-    if len(np.unique(episodes)) == len(episodes):
-        return GroupScores.from_groups(scores.ravel(), groups.ravel(), n_groups)
-    # no group contains two steps of one rollout, so a score weighs as much as its rollout in its episode
-    # any random numbers are valid that do not depend on the scores
-    steps, drawn = steps_and_drawn(episodes, stream(0, "HorizonScores"))
-    every = scores.shape[1]
-    return EpisodeScores.from_groups(
-        scores.ravel(), groups.ravel(), n_groups, np.repeat(steps, every), np.repeat(drawn, every)
+def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int, weighting: str) -> HorizonScores:
+    """Scores of rollouts, checked to have existing groups and roles."""
+    scores = np.asarray(arrays["scores"], dtype=np.float64)
+    groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
+    n = len(scores)
+    sound = (
+        scores.shape == groups.shape == (n, n_steps)
+        and episodes.shape == role.shape == (n,)
+        and n > 0
+        and bool(np.isfinite(scores).all())
+        and all_between(groups, 0, n_groups)
+        and all_between(role, SCALES, THRESHOLDS + 1)
     )
+    require(sound)
+    return HorizonScores(scores, groups, episodes, role, n_groups, weighting)

@@ -6,6 +6,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -106,21 +107,15 @@ def _inside(part: Any) -> list[Any]:
     elif inspect.ismethod(part):
         held = [part.__self__]
     elif inspect.isfunction(part):
-        held = [*_referred(part), *(part.__defaults__ or ()), getattr(part, "__wrapped__", None)]
+        held = [*(part.__defaults__ or ()), getattr(part, "__wrapped__", None)]
+        with suppress(ValueError):  # a variable of the enclosing function that has no value yet
+            names = inspect.getclosurevars(part)
+            held += [*names.nonlocals.values(), *names.globals.values()]
     elif isinstance(part, type) or inspect.ismodule(part):
         return []
     else:
         held = list(getattr(part, "__dict__", {}).values())
     return [one for one in held if callable(one) or hasattr(one, "predict") or isinstance(one, list | tuple | dict)]
-
-
-def _referred(function: Any) -> list[Any]:
-    """The closure of a function, and the globals that it names."""
-    try:
-        names = inspect.getclosurevars(function)
-    except ValueError:  # a variable of the enclosing function that has no value yet
-        return []
-    return [*names.nonlocals.values(), *names.globals.values()]
 
 
 def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:
@@ -149,10 +144,8 @@ def warn_of_unseen_groups(run: str, groups: Sequence[str]) -> None:
     )
 
 
-def warn_of_small_groups(
-    sizes: Mapping[int, tuple[str, int]], alpha: float, confidence: float | None, leaves: bool = False
-) -> None:
-    """Warn about groups, by description and size, that are too small for finite thresholds.
+def warn_of_small_groups(sizes: Mapping[int, tuple[str, int]], alpha: float, needed: int, leaves: bool = False) -> None:
+    """Warn about groups, by description and size, with fewer points than are `needed` for finite thresholds.
 
     `leaves` is whether some of them were split by a tree, so that larger leaves would help.
     """
@@ -161,7 +154,7 @@ def warn_of_small_groups(
     shown = _first([f"group {j} ({name}) has {size}" for j, (name, size) in sizes.items()])
     remedy = ", raise alpha, or make leaves larger (min_leaf)" if leaves else ", or raise alpha"
     _warn(
-        f"too few calibration points for alpha = {alpha:g}: {shown}; {size_needed(alpha, confidence)} are needed. Their "
+        f"too few calibration points for alpha = {alpha:g}: {shown}; {needed} are needed. Their "
         f"thresholds are infinite, so a region includes the whole stratum there; collect more transitions there{remedy}."
     )
 

@@ -13,12 +13,11 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureWarning
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.options import axes_before
-from capture_cp.conformal.quantile import size_needed
+from capture_cp.data.roles import wraps
 from capture_cp.data.transitions import Transitions
 
 TOO_FEW = "too few calibration points"
-#: A step that is this near to a full turn (rad), where most steps are far smaller, is an angle that wraps.
-NEAR_TURN, SMALL_STEP = 0.5, 1.0
+SMALL_STEP = 1.0  # rad: where most steps are larger, one of a full turn says nothing
 ORDERS = 6.0  # decimal orders of magnitude between scales from which units are taken to be mixed
 
 
@@ -55,7 +54,7 @@ def log_cautions(
 def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:
     """Groups that are too small for a finite threshold, and what helps: it differs between leaves and whole strata."""
     rest = getattr(cap.strata, "rest", None)  # a stratum for what nobody expects may well be empty
-    sizes, names = cap.calibration_.sizes, cap.strata.names
+    sizes, names = cap.calibration_.counted(confidence), cap.strata.names
     infinite = np.flatnonzero(np.isinf(cap.calibration_.at(alpha, confidence))).tolist()
     words = {j: cap.describe_group(j, inputs) for j in infinite}
     small = [j for j in infinite if rest is None or (words[j], sizes[j]) != (names[rest], 0)]
@@ -70,10 +69,8 @@ def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs:
         if cap.farthest is None
         else f"Only --farthest {cap.farthest:g} limits a region there"
     )
-    return [
-        f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {size_needed(alpha, confidence)} are needed. {so}; {help}, or "
-        "raise --alpha."
-    ]
+    needed = cap.calibration_.needed(alpha, confidence)
+    return [f"{TOO_FEW} for alpha = {alpha:g}: {shown}{more}; {needed} are needed. {so}; {help}, or raise --alpha."]
 
 
 def merge_cautions(cap: Capture) -> list[str]:
@@ -135,11 +132,11 @@ def turn_cautions(log: Transitions, angles: Sequence[str]) -> list[str]:
     """Warnings about columns that jump by about a full turn between state and next: probably unnamed angles."""
     found = []
     for after, before in axes_before(log):
-        name, step = log.next_names[after], np.abs(log.next[:, after] - log.state[:, before])
-        jumps = np.abs(step - 2 * np.pi) < NEAR_TURN
-        if name not in angles and jumps.any() and np.median(step) < SMALL_STEP:
+        name, now, then = log.next_names[after], log.state[:, before], log.next[:, after]
+        jumps = 0 if name in angles else wraps(now, then)
+        if jumps and np.median(np.abs(then - now)) < SMALL_STEP:
             found.append(
-                f"{name} jumps by about a full turn, 2 pi, in {int(jumps.sum()):,} of {len(step):,} transitions: is it an "
-                f"angle that wraps? Name it with --angles {name}."
+                f"{name} jumps by about a full turn, 2 pi, in {jumps:,} of {len(now):,} transitions: is it an angle that "
+                f"wraps? Name it with --angles {name}."
             )
     return found

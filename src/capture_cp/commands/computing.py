@@ -40,6 +40,11 @@ class Computing:
         None
     )
 
+    @property
+    def here(self) -> bool:
+        """Whether the work is done in this process."""
+        return self.backend == "loky" and self.jobs in (None, 1)
+
     @contextmanager
     def running(self, folder: Path) -> Iterator[Running]:
         """While the block lasts, `running("reading")` gives a runner that does its work with a bar of that name.
@@ -57,11 +62,9 @@ class Computing:
             yield partial(self._runner, progress, str(folder.resolve()), jobs)
 
     def _runner(self, progress: Progress, folder: str, jobs: int, description: str) -> Runner[Any]:
-        here = self.backend == "loky" and jobs == 1
-
         def run(work: Callable[[Any], Any], spans: Sequence[Any]) -> Iterator[Any]:
             bar = progress.add_task(description, total=len(spans), visible=len(spans) > 1)
-            sent = work if here else Shipped.of(work, folder)
+            sent = work if self.here else Shipped.of(work, folder)
             for _, result in run_parts(sent, spans, jobs):
                 progress.advance(bar)
                 yield result

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import CaptureError, Floats, Ints
+from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
@@ -62,10 +62,11 @@ class Remembered:
         given = "next" if self.next else "following" if self.following else ""
         last = given or ("following" if "following" in known else "next")
         columns: dict[str, Any] = {name: getattr(self, name) or known.get(name) for name in ("state", "action", last)}
-        missing = [f"--{name}" for name, names in columns.items() if not names]
+        missing = [f"--{name}" for name, names in columns.items() if not names and not (name == "action" and name in known)]
         if missing:
             raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
         more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": self.time or facts.get("time")}
+        more["steps"] = whole_number("steps of the calibration", facts.get("steps", 1), 1)
         log = LoggedTransitions(file, **columns, **more, clock=self.clock or facts.get("clock") or "received")
         dx, dc = len(log.X_names), len(log.next_names)
         if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
@@ -87,10 +88,10 @@ def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     return found
 
 
-def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
-    """The columns of a log by their parts, as a calibration remembers them."""
+def columns_of(log: TransitionLog, follows: bool, steps: int = 1) -> dict[str, list[str]]:
+    """The columns of a log by their parts, as a calibration remembers them; of several steps the actions of the first."""
     last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
-    return {"state": list(log.state_names), "action": list(log.action_names), **last}
+    return {"state": list(log.state_names), "action": list(log.action_names[: len(log.action_names) // steps]), **last}
 
 
 def made_from(facts: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, printable, shortened
 from capture_cp.base.streams import derived_seed
-from capture_cp.capture.region_search import particles_of
+from capture_cp.capture.region_draws import particles_of
 from capture_cp.commands.robot import Robot
 from capture_cp.conformal.coverage import Count
 from capture_cp.conformal.episodes import episode_numbers

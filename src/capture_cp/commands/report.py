@@ -113,6 +113,7 @@ def write_report(
             confidence=command.confidence,
             linear=command.linear,
             by_episode=by_episode,
+            one_group=cap.partition_.n_groups == 1,
             facts=cap.data_,
             coverage=coverage_table("what was held out", coverage, by_episode, marked),
             marked=MARKED,

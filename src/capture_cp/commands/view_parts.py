@@ -16,7 +16,6 @@ from capture_cp.commands.replay import Replay, Runs
 from capture_cp.commands.report_figures import finite_region
 from capture_cp.commands.robot import Robot
 from capture_cp.conformal.coverage import Count, clopper_pearson
-from capture_cp.conformal.quantile import size_needed
 from capture_cp.report.canvas import rgb
 from capture_cp.report.panel import Image, Line, Panel, Shape
 from capture_cp.report.scene import Points, Scene
@@ -146,7 +145,7 @@ def scene_of(space: Space, look: Step, picture: Any) -> Scene:
         return Points(side * (along[seen] - 0.5), colours if isinstance(colours, str) else colours[seen], size, shape)
 
     try:  # without the parts that cover a whole stratum
-        members, labels = members_of([finite_region(look.region)], MEMBERS, 0)[0]
+        members, labels = members_of(finite_region(look.region), MEMBERS, 0)
     except CaptureError:
         members, labels = look.cloud[:0], np.empty(0, dtype=np.int64)
     paint = np.array([rgb(colour_of(m)) for m in labels.tolist()]).reshape(-1, 3)
@@ -191,7 +190,7 @@ def thresholds_table(robot: Robot, thresholds: Floats, sizes: Ints, alpha: float
     if empty:
         notes.append(f"No calibration transition from such an input ended in {empty}: the region covers all of it.")
     if few:
-        needed = size_needed(alpha, robot.confidence)
+        needed = robot.cap.calibration_.needed(alpha, robot.confidence)
         notes.append(f"Too few {unit} for {few}: {needed:,} are needed at this α, so the region covers all of it.")
     title = f"**Region of this step** (α = {alpha:g})"
     return table(title, ["stratum", "threshold", f"calibration {unit}"], rows, [*notes, *_merged(robot)])

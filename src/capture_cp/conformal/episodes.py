@@ -44,12 +44,11 @@ def one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
     return np.sort(order[np.unique(labels[order], return_index=True)[1]])
 
 
-def steps_and_drawn(episodes: Ints, rng: np.random.Generator) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """Number of rows in the episode of each row, and 1 where the row was drawn at random among them: (n,) each."""
-    _, number, counts = np.unique(episodes, return_inverse=True, return_counts=True)
+def drawn_rows(episodes: Ints, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """1 where the row was drawn at random among those of its episode, else 0: (n,)."""
     drawn = np.zeros(len(episodes), dtype=np.uint8)
     drawn[one_of_each(episodes, rng)] = 1
-    return counts[number].astype(np.int64), drawn
+    return drawn
 
 
 def numbered_at_random(episodes: Ints, rng: np.random.Generator) -> Ints:

@@ -53,24 +53,30 @@ def episode_quantile(scores: Floats, episodes: Ints, alpha: float) -> float:
 def episode_quantiles(scores: Floats, episodes: Ints, alphas: Sequence[float] | Floats) -> Floats:
     """`episode_quantile` at each alpha: (A,)."""
     rows, order = _rows(scores, episodes), np.argsort(scores, kind="stable")
-    steps, count = rows[episodes[order]], int(np.count_nonzero(rows))
-    found = np.full(len(alphas), np.inf)
-    if count:
-        reached = np.cumsum(1.0 / steps)
-        for i, alpha in enumerate(alphas):
-            needed = (1 - as_fraction(failure_rate(alpha))) * (count + 1)
-            if needed <= count:
-                found[i] = scores[order[first_reaching(steps, needed, reached)]]
+    steps, total = rows[episodes[order]], Fraction(int(np.count_nonzero(rows)))
+    reached, found = np.cumsum(1.0 / steps), np.full(len(alphas), np.inf)
+    for i, alpha in enumerate(alphas):
+        row = _first_reaching(steps, total, reached, alpha)
+        found[i] = math.inf if row is None else scores[order[row]]
     return found
 
 
-def first_reaching(steps: Ints, needed: Fraction, reached: Floats | None = None) -> int:
-    """First row up to which weights 1 / steps (n,) add up to `needed`, exactly.
+def weighted_quantile(scores: Floats, steps: Ints, alpha: float) -> float:
+    """The smallest of sorted scores (n,) up to which weights 1 / steps (n,) add up to (1 - alpha)(W + 1), W their sum."""
+    row = _first_reaching(steps, weight(steps), np.cumsum(1.0 / steps), alpha)
+    return math.inf if row is None else float(scores[row])
 
-    Float sums, which `reached` (n,) may hold, narrow the search; fractions decide only between rows at the border.
+
+def _first_reaching(steps: Ints, total: Fraction, reached: Floats, alpha: float) -> int | None:
+    """First row up to which weights 1 / steps (n,) add up to (1 - alpha)(total + 1), exactly; None if they never do.
+
+    Their sums in floats, `reached` (n,), narrow the search; fractions decide only between rows at the border.
     """
-    sums, goal = np.cumsum(1.0 / steps) if reached is None else reached, float(needed)
-    low, high = (int(row) for row in np.searchsorted(sums, [goal * (1 - _NEAR), goal * (1 + _NEAR)]))
+    needed = (1 - as_fraction(failure_rate(alpha))) * (total + 1)
+    if needed > total:
+        return None
+    goal = float(needed)
+    low, high = (int(row) for row in np.searchsorted(reached, [goal * (1 - _NEAR), goal * (1 + _NEAR)]))
     high = min(high, len(steps) - 1)
     while low < high:
         middle = (low + high) // 2

@@ -37,15 +37,16 @@ def pools(growing: Examples, others: int, fewest: int) -> Pools:
     The pools depend only on the rows that make the groups. Given these rows the pools are fixed, and held-out scores of a
     pool are exchangeable with a new score in it: coverage holds for the union of its strata.
     """
-    weights, number = growing.weights(), np.arange(growing.n_strata)
-    seen = np.bincount(growing.m, weights, growing.n_strata).astype(np.float64)
+    number, seen = np.arange(growing.n_strata), _counted(growing, growing.m, growing.n_strata)
     # the number of held-out rows is known before any row is examined; their weight under a shift is not
     rows = len(growing.R) if growing.episodes is None else len(np.unique(growing.episodes))
-    expected = seen * (others / max(rows, 1))
-    rare = expected < fewest - 1e-9
+    share = others / max(rows, 1)
+    rare = seen * share < fewest - 1e-9
     members = rare.copy()
-    if rare.any() and not rare.all() and expected[rare].sum() < fewest - 1e-9:
-        members[_host(growing, seen, rare)] = True
+    if rare.any() and not rare.all():
+        in_pool = _counted(growing, rare[growing.m].astype(np.int64), 2)[1]
+        if in_pool * share < fewest - 1e-9:
+            members[_host(growing, seen, rare)] = True
     return Pools(np.where(members, int(np.argmax(members)), number), np.asarray(rare))
 
 
@@ -62,6 +63,15 @@ def without_borrowers(partition: Partition, met: Bools, scored: Bools) -> Partit
     if partition.rare is not None:
         unseen = unseen[~(partition.rare[unseen] & met[unseen])]
     return partition.isolate(unseen)
+
+
+def _counted(growing: Examples, labels: Ints, n_labels: int) -> Floats:
+    """What sets thresholds of each label (n,): rows, their weight under a shift, or episodes that visit it, (n_labels,)."""
+    if growing.episodes is None:
+        return np.bincount(labels, growing.weights(), n_labels).astype(np.float64)
+    number = np.unique(growing.episodes, return_inverse=True)[1]
+    visits = np.unique(number * n_labels + labels) % n_labels
+    return np.bincount(visits, minlength=n_labels).astype(np.float64)
 
 
 def _host(growing: Examples, seen: Floats, rare: Bools) -> int:

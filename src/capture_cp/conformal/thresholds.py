@@ -2,51 +2,68 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels
-from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_ranks
+from capture_cp.conformal.hierarchical import (
+    confident_quantile,
+    episode_quantile,
+    episodes_needed,
+    weight,
+    weighted_quantile,
+)
+from capture_cp.conformal.partition import counts_of
+from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_ranks, size_needed
 
 #: A group's scale is at least this fraction of the largest scale: scores of zero are common in contact.
 SMALLEST_SCALE = 1e-3
 TINY = float(np.finfo(np.float64).tiny)
+#: What an episode weighs 1 in: each group that it visits, or, in files of earlier versions, its whole log.
+PER_GROUP, PER_EPISODE = "each group", "whole episode"
 
 
-class Thresholds(Protocol):
-    """Interface of a calibrated (or deliberately uncalibrated) set of groups."""
+class Thresholds(ABC):
+    """Base class of a calibrated (or deliberately uncalibrated) set of groups."""
 
     @property
+    @abstractmethod
     def sizes(self) -> Ints:
-        """Number of calibration points of each group; steps of episodes count as fractions of whole episodes: (J,)."""
+        """Number of calibration points of each group, or of episodes that visit it: (J,)."""
 
-    def counted(self, confidence: float | None) -> Ints:
-        """Number of points that determines whether the threshold of each group is finite: (J,)."""
-
+    @abstractmethod
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of each group: (J,)."""
 
+    def counted(self, confidence: float | None) -> Ints:
+        """Number of points that determines whether the threshold of each group is finite: (J,)."""
+        return self.sizes
+
+    def needed(self, alpha: float, confidence: float | None = None) -> int:
+        """Number of points that makes any threshold finite."""
+        return size_needed(alpha, confidence)
+
 
 @dataclass(frozen=True)
-class SortedScores:
+class SortedScores(Thresholds):
     """Base class of calibration scores, sorted inside each group: group j is `scores[starts[j]:starts[j + 1]]`."""
 
     scores: Floats
     starts: Ints
 
-    @staticmethod
-    def order(scores: Floats, groups: Labels, n_groups: int) -> tuple[npt.NDArray[np.intp], Ints]:
-        """The order that sorts scores (n,) by group (n,) and size, and where each group starts then."""
+    @classmethod
+    def collected(cls, scores: Floats, groups: Labels, n_groups: int, *rows: Any) -> Self:
+        """Collect scores (n,) by their groups (n,), with the other fields: those that are arrays have a row per score."""
         order = np.lexsort((scores, groups))
-        return order, np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        return cls(scores[order], starts, *(row[order] if isinstance(row, np.ndarray) else row for row in rows))
 
     @property
     def groups(self) -> Ints:
@@ -81,9 +98,6 @@ class GroupScores(SortedScores):
     def sizes(self) -> Ints:
         return np.diff(self.starts)
 
-    def counted(self, confidence: float | None) -> Ints:
-        return self.sizes
-
     @property
     def single(self) -> GroupScores:
         """The scores that are exchangeable with new scores across all groups: all of them."""
@@ -99,86 +113,87 @@ class GroupScores(SortedScores):
 
 @dataclass(frozen=True)
 class EpisodeScores(SortedScores):
-    """Calibration scores of whole episodes: every episode has the same weight, divided equally among its steps.
+    """Calibration scores of whole episodes: in every group, each episode that visits it weighs 1, shared by its rows there.
 
-    The steps of an episode are not independent; the episodes are. `steps` (n,) is the length of
-    the score's episode, so that one score weighs 1 / steps. `drawn` (n,) is 1 where the step was drawn at random among all
-    of its episode, else 0. `episode` (n,) is the number of the score's episode: 0, 1, ... in random order. Only
-    `together` needs it; it is None in files of earlier versions.
+    Rows of an episode are not independent; the episodes are. `episode` (n,) is the number of the score's episode: 0, 1, ...
+    in random order. `drawn` (n,) is 1 where the row was drawn at random among all of its episode, else 0.
 
-    Thresholds hold for a random step of a new episode, given its group: P(miss and group j) <= alpha P(group j). Summed
-    over groups, they hold given the stratum, and overall. Proof for group j: let w be the fraction of an episode's steps
-    in the group and l(q) the fraction that is also above q, so that 0 <= l <= w <= 1. Of n + 1 exchangeable episodes let
-    q* be the smallest q with sum(l(q) - alpha w) <= 0; by symmetry E[l(q*) - alpha w] <= 0 for each of them. The last
-    one adds at most 1 - alpha to the sum, so the smallest q at which the first n reach sum(l(q) - alpha w) <= -(1 -
-    alpha) is at least q*. With W the sum of their w, that is where the weight of scores up to q reaches (W + 1)(1 -
-    alpha).
+    Thresholds hold for a new episode that visits the group, at a row drawn at random among its rows there (`hierarchical`).
+    With several groups this says nothing about a random row of the whole episode.
+
+    In files of earlier versions `steps` (n,) is the length of the score's episode, and a score weighs 1 / steps in every
+    group. These keep their weighting. With W the weight of a group, its threshold is where the weight of scores up to q
+    reaches (W + 1)(1 - alpha). It holds for a random row of a new episode, given its group: with w the fraction of an
+    episode's rows in the group and l(q) the fraction that is also above q, let q* be the smallest q at which the sum of
+    l(q) - alpha w over all n + 1 episodes is at most 0. By symmetry E[l(q*) - alpha w] <= 0 for each of them. The last one
+    adds at most 1 - alpha, so the smallest q at which the first n reach -(1 - alpha) is at least q*. Only `together` needs
+    their `episode`, which the oldest files lack.
     """
 
-    steps: Ints
     drawn: npt.NDArray[np.uint8]
-    episode: Ints | None = None
-
-    @classmethod
-    def from_groups(
-        cls,
-        scores: Floats,
-        groups: Labels,
-        n_groups: int,
-        steps: Ints,
-        drawn: npt.NDArray[np.uint8],
-        episode: Ints | None = None,
-    ) -> EpisodeScores:
-        """Collect scores (n,) of steps by their groups (n,).
-
-        `steps` and `drawn` are as from `steps_and_drawn`, `episode` is as from `numbered_at_random`: (n,) each.
-        """
-        order, starts = cls.order(scores, groups, n_groups)
-        return cls(scores[order], starts, steps[order], drawn[order], None if episode is None else episode[order])
+    episode: Ints | None
+    steps: Ints | None = None
 
     @classmethod
     def merged(cls, parts: Sequence[EpisodeScores], n_groups: int, rng: np.random.Generator) -> EpisodeScores:
-        """The scores of several calibrations of the same groups; their episodes are renumbered at random."""
-        scores, groups, steps, drawn = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "groups", "steps", "drawn")
+        """The scores of several calibrations of the same groups, weighted as in the first.
+
+        Their episodes are renumbered at random.
+        """
+        scores, groups, drawn = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "groups", "drawn")
         )
         known = [part.episode for part in parts if part.episode is not None]
         numbers = None
         if len(known) == len(parts):
             before = np.cumsum([0, *(part._count for part in parts)])
             numbers = rng.permutation(int(before[-1]))[np.concatenate([one + first for one, first in zip(known, before)])]
-        return cls.from_groups(scores, groups, n_groups, steps, drawn, numbers)
-
-    @cached_property
-    def weights(self) -> list[Fraction]:
-        """Exact weight of the steps in each group, in whole episodes."""
-        return [_weight(self.steps[a:b]) for a, b in pairwise(self.starts)]
+        steps = None if parts[0].steps is None else np.concatenate([part.lengths for part in parts])
+        return cls.collected(scores, groups, n_groups, drawn, numbers, steps)
 
     @property
+    def weighting(self) -> str:
+        """What each episode weighs 1 in, as a file names it."""
+        return PER_GROUP if self.steps is None else PER_EPISODE
+
+    @property
+    def lengths(self) -> Ints:
+        """Number of rows of each score's episode: (n,)."""
+        return np.bincount(self._numbers)[self._numbers].astype(np.int64) if self.steps is None else self.steps
+
+    @cached_property
     def sizes(self) -> Ints:
-        return np.array([int(weight) for weight in self.weights], dtype=np.int64)
+        """Number of episodes that visit each group; by the earlier weighting, their weight in whole episodes."""
+        groups = list(pairwise(self.starts))
+        if self.steps is None:
+            return np.array([np.count_nonzero(np.bincount(self._numbers[a:b])) for a, b in groups], dtype=np.int64)
+        return np.array([int(weight(self.steps[a:b])) for a, b in groups], dtype=np.int64)
 
     def counted(self, confidence: float | None) -> Ints:
-        return self.sizes if confidence is None else self.single.sizes
+        return self.sizes if self.steps is None or confidence is None else self.single.sizes
+
+    def needed(self, alpha: float, confidence: float | None = None) -> int:
+        if self.steps is not None or confidence is None:
+            return super().needed(alpha, confidence)
+        return episodes_needed(alpha, _delta(confidence))
 
     @cached_property
     def single(self) -> GroupScores:
-        """One random step per episode: scores exchangeable with random steps of new episodes, across all groups."""
+        """One random row per episode: scores exchangeable with random rows of new episodes, across all groups."""
         return self._only(self.drawn > 0)
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
-        """Threshold of every group: (J,), +inf for groups with too few episodes.
-
-        With `confidence` one random step per episode is used, to which the exact rank applies.
-        """
-        if confidence is not None:
+        """Threshold of every group: (J,), +inf for groups with too few episodes."""
+        if self.steps is not None and confidence is not None:
             return self.single.at(alpha, confidence)
         q = np.full(len(self.starts) - 1, np.inf)
-        for j, weight in enumerate(self.weights):
-            rows = slice(self.starts[j], self.starts[j + 1])
-            needed = (weight + 1) * (1 - as_fraction(alpha))
-            if needed <= weight:
-                q[j] = self.scores[rows][_reaches(self.steps[rows], needed)]
+        for j, (a, b) in enumerate(pairwise(self.starts)):
+            if self.steps is not None:
+                q[j] = weighted_quantile(self.scores[a:b], self.steps[a:b], alpha)
+            elif confidence is None:
+                q[j] = episode_quantile(self.scores[a:b], self._numbers[a:b], alpha)
+            else:
+                q[j] = confident_quantile(self.scores[a:b], self._numbers[a:b], alpha, _delta(confidence))
         return q
 
     # -- all steps of an episode at once ------------------------------------------------------------------------------
@@ -239,21 +254,13 @@ class EpisodeScores(SortedScores):
         return GroupScores(self.scores[kept], starts.astype(np.int64))
 
 
-def _reaches(steps: Ints, needed: Fraction) -> int:
-    """First row up to which weights 1 / steps add up to `needed`, exactly: float sums only narrow the search."""
-    row = int(np.searchsorted(np.cumsum(1.0 / steps), float(needed) * (1 - 1e-9)))
-    while _weight(steps[: row + 1]) < needed:
-        row += 1
-    return row
-
-
-def _weight(steps: Ints) -> Fraction:
-    counts = np.bincount(steps)
-    return sum((Fraction(int(counts[size]), int(size)) for size in np.flatnonzero(counts)), Fraction(0))
+def _delta(confidence: float) -> float:
+    """1 - confidence, exactly the fraction that the user meant."""
+    return float(1 - as_fraction(confidence))
 
 
 @dataclass(frozen=True)
-class FixedThreshold:
+class FixedThreshold(Thresholds):
     """One group whose threshold is a constant: no calibration, no guarantee."""
 
     value: float
@@ -261,9 +268,6 @@ class FixedThreshold:
     @property
     def sizes(self) -> Ints:
         return np.zeros(1, dtype=np.int64)
-
-    def counted(self, confidence: float | None) -> Ints:
-        return self.sizes
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         return np.array([self.value])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, known_name
+from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.data.source import Columns, LogSource, Table, check_numbers, expanded, known_column, limits, open_log
@@ -22,9 +22,9 @@ CLOCKS = ("received", "header")
 class LoggedTransitions(TransitionLog):
     """A log on disk as transitions. Only the positions of its episodes are held in memory; it can be pickled.
 
-    The arguments are those of `read_transitions`. With `following`, the last row of an episode is dropped, the rows of an
-    episode must be consecutive, and the columns are called next_<name>; without `episode`, each file (each bag, each
-    demonstration) is one episode.
+    The arguments are those of `read_transitions`. With `following`, the last `steps` rows of an episode are dropped, the
+    rows of an episode must be consecutive, and the columns are called next_<name>; without `episode`, each file (each bag,
+    each demonstration) is one episode. Of several steps the actions of all are inputs, called <name>, <name>+1, ...
 
     Attributes:
         dropped: number of rows dropped because they are the last of their episode.
@@ -40,22 +40,26 @@ class LoggedTransitions(TransitionLog):
         time: str | None = None,
         following: Columns | None = None,
         clock: str = CLOCKS[0],
+        steps: int = 1,
     ) -> None:
         follows = _one_of(next, following)
+        if whole_number("steps", steps, 1) > 1 and not follows:
+            raise CaptureError(f"steps is {steps}, but columns of the next configuration are one step ahead; use following.")
         last = following if follows else next
         self._source = open_log(path, episode).arranged(
             [*_listed(state), *_listed(action), *_listed(last), *([time] if time is not None else [])],
-            rows_of=(*_listed(action), "")[0],
+            rows_of=[*_listed(action), *_listed(state)][0],
             after=_listed(last) if follows else (),
             clock=known_name("clock", clock, CLOCKS),
         )
         columns = self._source.columns()
         self.state_names = expanded(path, "state", state, columns)
-        self.action_names = expanded(path, "action", action, columns)
+        self._action = expanded(path, "action", action, columns) if _listed(action) else ()  # none of a passive object
+        self.action_names = tuple(f"{name}+{step}" if step else name for step in range(steps) for name in self._action)
         self._after = expanded(path, "following" if follows else "next", last or (), columns)
         self.next_names = tuple(f"next_{name}" for name in self._after) if follows else self._after
         check_distinct(self.state_names + self.action_names + self.next_names)
-        self.path, self._lost = path, int(follows)
+        self.path, self._lost = path, steps if follows else 0
         self._episode, self._time = episode, time
         self.episode_name, self.time_name = episode or "episode", time or "time"
         self._index()
@@ -71,14 +75,15 @@ class LoggedTransitions(TransitionLog):
             if self._episode is not None:
                 runs.check_together(self._source, self._episode)
             parts = self._source.parts() if self._episode is None else runs.starts[:-1]
-            self.dropped = len(parts)
+            self.dropped = len(parts) * self._lost
             starts = np.union1d(np.union1d(parts, runs.starts), self._source.breaks() + 1)
             runs = Runs(starts, runs.at(starts[:-1]), runs.labels)
-        counts = np.diff(runs.starts) - self._lost
+        counts = np.maximum(np.diff(runs.starts) - self._lost, 0)
         self._runs = _without_empty(runs, counts)
         self._begins: Ints = np.concatenate([[0], np.cumsum(counts)])
         if len(self) == 0:
-            raise CaptureError(f"{self.path} has no two consecutive rows of one episode, so it has no transitions.")
+            few = "two consecutive rows" if self._lost < 2 else f"{self._lost + 1} consecutive rows"
+            raise CaptureError(f"{self.path} has no {few} of one episode, so it has no transitions.")
 
     def __len__(self) -> int:
         return int(self._begins[-1])
@@ -89,9 +94,8 @@ class LoggedTransitions(TransitionLog):
     def notes(self) -> list[str]:
         """One sentence for each omission or irregularity of the log."""
         rows = "row" if self.dropped == 1 else "rows"
-        last = (
-            [f"{self.dropped:,} {rows} dropped: the last of each episode has no next configuration."] if self.dropped else []
-        )
+        which = "the last of each episode has" if self._lost == 1 else f"the last {self._lost} of each episode have"
+        last = [f"{self.dropped:,} {rows} dropped: {which} no next configuration."] if self.dropped else []
         return [*last, *self._source.notes()]
 
     def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[Transitions]:
@@ -100,13 +104,14 @@ class LoggedTransitions(TransitionLog):
         if begin == end:
             return
         first, last = self._rows(np.array([begin, end - 1]))
-        names = list(dict.fromkeys([*self.X_names, *self._after, *([self._time] if self._time is not None else [])]))
+        inputs = [*self.state_names, *self._action]
+        names = list(dict.fromkeys([*inputs, *self._after, *([self._time] if self._time is not None else [])]))
         held: Table = {}
         row = int(first)
         for table in self._source.pieces(names, row, int(last) + 1 + self._lost):
             if held:
                 table = {name: np.concatenate([held[name], table[name]]) for name in names}
-            n = len(table[names[0]]) - self._lost
+            n = max(len(table[names[0]]) - self._lost, 0)
             if n:
                 kept = self._kept(row, row + n)
                 if len(kept):
@@ -117,7 +122,7 @@ class LoggedTransitions(TransitionLog):
 
     def read(self) -> Transitions:
         """All transitions, in memory."""
-        self._source.check_whole([*self.X_names, *self._after])
+        self._source.check_whole([*self.state_names, *self.action_names, *self._after])
         n, at = len(self), 0
         X, after = (np.empty((n, len(names))) for names in (self.X_names, self.next_names))
         time = None if self._time is None else np.empty(n)
@@ -141,26 +146,27 @@ class LoggedTransitions(TransitionLog):
         rows = np.arange(low, high)
         if not self._lost:
             return rows
-        ends = self._runs.starts[1:] - 1
-        inside = ends[np.searchsorted(ends, low) : np.searchsorted(ends, high)]
-        return np.delete(rows, inside - low)
+        ends = self._runs.starts[1:][np.searchsorted(self._runs.starts[1:], rows, "right")]
+        return rows[ends - rows > self._lost]
 
     def _transitions(self, table: Table, kept: Ints, begin: int) -> Transitions:
         """Transitions of the rows `kept` (n,) of a table whose first row is number `begin`."""
         first, n = int(kept[0]), len(kept)
         whole = int(kept[-1]) - first + 1 == n
 
-        def numbers(names: tuple[str, ...], ahead: int) -> Floats:
-            rows = slice(first + ahead, first + ahead + n) if whole else kept + ahead
-            values = np.empty((n, len(names)))
-            for i, name in enumerate(names):
-                values[:, i] = table[name][rows]
+        def numbers(wanted: list[tuple[str, int]]) -> Floats:
+            """Columns, each so many rows ahead."""
+            values = np.empty((n, len(wanted)))
+            for i, (name, ahead) in enumerate(wanted):
+                values[:, i] = table[name][slice(first + ahead, first + ahead + n) if whole else kept + ahead]
             finite = np.isfinite(values)
             if not finite.all():
-                raise self._not_finite(names[int(np.argmin(finite.all(axis=0)))], ahead)
+                raise self._not_finite(*wanted[int(np.argmin(finite.all(axis=0)))])
             return values
 
-        X, after = numbers(self.X_names, 0), numbers(self._after, self._lost)
+        actions = [(name, step) for step in range(max(self._lost, 1)) for name in self._action]
+        X = numbers([*((name, 0) for name in self.state_names), *actions])
+        after = numbers([(name, self._lost) for name in self._after])
         named = None
         if self._episode is not None:
             run = spread(self._begins, begin, begin + n)

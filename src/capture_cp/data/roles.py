@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.data.source import Column, LogSource, Table, open_log
+from capture_cp.data.source import Column, LogSource, Table
+from capture_cp.spaces.rigid import conjugate, multiplied, to_vector
 
 #: Rows that are looked at, pieces that they are read in at most, and numbers per row.
 FIRST_ROWS, MOST_PIECES, MOST_READ = 20_000, 64, 400
+LONGEST_NAME = 200  # of a column; the search for words in a name takes the square of its length
 #: A quaternion's length may differ by this much from 1, through rounding in a text file.
 UNIT = 0.02
 #: A step that is this near to a full turn (rad) passes the seam of an angle.
@@ -38,6 +39,7 @@ WORDS = {
 }
 _ANY = "|".join(WORDS.values())
 EDGE = re.compile(rf"(?P<first>{_ANY})[._/]+(?P<rest>.+)|(?P<stem>.+?)[._/]+(?P<last>{_ANY})", re.IGNORECASE)
+TOPIC = re.compile(r"cmd|command|action|control|target|desired|setpoint")
 #: Plain names of commands and positions.
 PLAIN = {
     "command": re.compile(r"(.*[^a-z])?(act|u|left|right)([^a-z].*)?|v|w|omega|speed|steering"),
@@ -51,28 +53,30 @@ VECTORS = {
     "position": "p|pos|position|translation|",
     "other": "a|acc|acceleration|linear_?acceleration|f|force|torque|mag",
 }
+Vectors = dict[tuple[str, str], Sequence[str]]  # three columns by kind and body
+Fours = list[tuple[str, Sequence[str], Sequence[str], bool]]  # body, quaternion, position, and whether the order is known
 
 
 @dataclass(frozen=True)
 class Pose:
-    """A body's columns: `position` (3), `quaternion` (4) as w x y z, `velocity` and `rates` (3 each); () where missing.
+    """A body's columns: `position`, `velocity` and `rates` (3 each, () where missing), and `quaternion` (4) as w x y z.
 
     Attributes:
         ordered: whether names tell the order of the quaternion; otherwise w x y z is assumed.
+        length: of the quaternion in the row where it is farthest from 1.
         fits: the order that fits the logged rates, "wxyz" or "xyzw"; "" without rates, or where neither fits.
         frame: that of the rates, "body" or "world", by what fits; "" where unknown.
-        lengths: smallest and largest length of the quaternion.
     """
 
     name: str
-    position: tuple[str, ...]
-    quaternion: tuple[str, ...]
-    velocity: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ()
-    ordered: bool = True
-    fits: str = ""
-    frame: str = ""
-    lengths: tuple[float, float] = (1.0, 1.0)
+    position: Sequence[str]
+    velocity: Sequence[str]
+    rates: Sequence[str]
+    quaternion: Sequence[str]
+    ordered: bool
+    length: float
+    fits: str
+    frame: str
 
 
 @dataclass
@@ -82,54 +86,52 @@ class Recognised:
     Attributes:
         rows: values in the first rows, (n,) by column.
         joints: columns by kind, a key of `WORDS`, and joint.
+        angles: columns that wrap at a full turn, or are called like angles.
         after: the column of the next configuration by that of the present one.
         vectors: the numbers of each list, and of columns name_0, name_1, ...
-        why: how each column was recognised; others are missing here.
+        roles: what each column holds, in a word or two; those that are not recognised are missing here.
+        why: how it was recognised.
     """
 
     path: Path
     columns: tuple[Column, ...]
-    rows: Table
+    rows: Table = field(default_factory=dict)
     episode: str | None = None
     time: str | None = None
     poses: list[Pose] = field(default_factory=list)
     joints: dict[str, dict[str, str]] = field(default_factory=lambda: {kind: {} for kind in WORDS})
     angles: list[str] = field(default_factory=list)
-    modes: list[str] = field(default_factory=list)
     after: dict[str, str] = field(default_factory=dict)
-    vectors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    vectors: dict[str, list[str]] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> list[str]:
-        """Names of all numbers of a row."""
-        return [name for column in self.columns if column.kind == "number" for name in column.entries]
+        """Names of the numbers of a row."""
+        able = [column for column in self.columns if column.kind == "number" and len(column.name) <= LONGEST_NAME]
+        return [name for column in able for name in column.entries]
 
     @property
     def left(self) -> list[str]:
         """Names of the numbers that are not recognised."""
-        return [name for name in self.numbers if name not in self.why]
+        return [name for name in self.numbers if name not in self.roles]
 
-    def take(self, names: Iterable[str], why: str) -> None:
-        """Note how columns were recognised."""
-        self.why |= dict.fromkeys(names, why)
-
-
-def opened(path: Path) -> LogSource:
-    """The log at `path`; the first column of a CSV file that holds text may name its episodes."""
-    return open_log(path, _words(path))
+    def take(self, names: Iterable[str], role: str, why: str = "by name") -> None:
+        """Note what columns hold, and how that was recognised."""
+        for name in names:
+            self.roles[name], self.why[name] = role, why
 
 
 def recognise(source: LogSource) -> Recognised:
     """What the columns of a log hold; of a log of messages, which has no rows, by names alone."""
-    columns = source.columns()
-    found = Recognised(source.path, columns, {})
+    found = Recognised(source.path, source.columns())
     if not source.messages:
         found.rows |= _first_rows(source, found.numbers[:MOST_READ])
-        for column in columns:
+        for column in found.columns:
             with suppress(CaptureError):  # text that is too long names no episodes
                 found.rows |= _first_rows(source, [column.name] if column.kind == "text" else [])
-    _Search(found).run()
+    _Search(found, source.entry_names()).run()
     return found
 
 
@@ -166,189 +168,186 @@ def wraps(before: Floats, after: Floats) -> int:
 class _Search:
     """The search for what columns hold, from what names say clearly to what values suggest."""
 
-    def __init__(self, found: Recognised) -> None:
-        self.found = found
-        flat: dict[str, list[str]] = {}
-        for column in found.columns:
-            base, _, number = column.name.rpartition("_")
-            if column.kind == "number" and column.width:
-                found.vectors[column.name] = column.entries
-            elif column.kind == "number" and number == str(len(flat.get(base, []))):
-                flat.setdefault(base, []).append(column.name)
-        found.vectors.update((base, tuple(names)) for base, names in flat.items() if len(names) > 1)
-        self.listed = {name for names in found.vectors.values() for name in names}
+    def __init__(self, found: Recognised, called: Mapping[str, str]) -> None:
+        self.found, self.called = found, called
+        for name in found.numbers:
+            base, _, number = name.rpartition("_")
+            if number == str(len(found.vectors.get(base, []))):
+                found.vectors.setdefault(base, []).append(name)
+        listed = {name for names in found.vectors.values() for name in names}
+        self.single = [name for name in found.numbers if name not in listed]
 
     def run(self) -> None:
         """Fill in what is found."""
+        found = self.found
         self._episode()
-        rows = self.found.rows.get(self.found.episode or "")
-        n = len(next(iter(self.found.rows.values()), ()))
+        rows = found.rows.get(found.episode or "")
+        n = len(next(iter(found.rows.values()), ()))
         self.inside = np.ones(max(n - 1, 0), dtype=bool) if rows is None else rows[1:] == rows[:-1]
         self._time()
-        for name in self.found.left:
-            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in self.found.left), None)
+        left = set(found.left)
+        for name in found.left:
+            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in left), None)
             if partner is not None:
-                self.found.after[name] = partner
-                self.found.take([partner], "by name")
+                found.after[name] = partner
+                found.take([partner], "next configuration")
         self._poses()
         self._joints()
-        self._angles()
+        for name in (name for name in (*found.joints["position"].values(), *found.left) if name in found.rows):
+            values = self._of([name])[:, 0]
+            turns = wraps(values[:-1][self.inside], values[1:][self.inside])
+            if turns or (ANGLE.fullmatch(name.lower()) and np.abs(values).max(initial=0.0) < 2 * np.pi + 0.1):
+                found.angles.append(name)
+                found.take([name], "angle", "wraps at a full turn" if turns else "by name")
 
     def _episode(self) -> None:
+        """The column that names the episode: by its name, or each of its values fills one run of rows."""
         found = self.found
         text = [column.name for column in found.columns if column.kind == "text"]
-        able = [*text, *(name for name in found.left if name not in self.listed and self._whole(name))]
+        able = [*text, *(name for name in self.single if self._whole(name))]
         named = [name for name in able if EPISODE.fullmatch(name.lower())]
-        runs = [name for name in able if name != "file" and name in found.rows and self._in_runs(name)]
+        runs = []
+        for name in able if not named else ():
+            values = found.rows.get(name, np.empty(0))
+            begins = int((values[1:] != values[:-1]).sum())
+            if name != "file" and 0 < begins <= len(values) / 3 and len(np.unique(values)) == begins + 1:
+                runs.append(name)
         found.episode = next(iter(named or runs), "file" if "file" in text else None)
         if found.episode is not None:
-            found.take([found.episode], "constant over runs of rows" if found.episode in runs and not named else "by name")
-
-    def _in_runs(self, name: str) -> bool:
-        """Whether each value fills one run of rows, and there are several."""
-        values = self.found.rows[name]
-        begins = int((values[1:] != values[:-1]).sum())
-        return 0 < begins <= len(values) / 3 and len(np.unique(values)) == begins + 1
+            found.take([found.episode], "episode", "constant over runs of rows" if runs else "by name")
 
     def _time(self) -> None:
-        found, free = self.found, [name for name in self.found.left if name not in self.listed]
+        """The column with the time: by its name, or it grows evenly within episodes; and columns that count rows."""
+        found, free = self.found, [name for name in self.single if name in self.found.left]
         named = [name for word in TIMES for name in free if name.lower() == word]
         steps = {name: np.diff(self._of([name])[:, 0])[self.inside] for name in free if name in found.rows}
-        steps = {name: step for name, step in steps.items() if len(step) >= 5 and step.min() > 0}
-        odd = [name for name in steps if not self._whole(name) and not meaning(name)[0]]
-        even = [name for name in odd if steps[name].std() < steps[name].mean() / 2]
-        found.time = next(iter(named or even), None)
+        grow = {name: step for name, step in steps.items() if len(step) >= 5 and step.min() > 0}
+        even = [name for name, step in grow.items() if step.std() < step.mean() / 2 and not meaning(name)[0]]
+        times = named or [name for name in even if not self._whole(name)]
+        found.time = next(iter(times), None)
         for name in free:
+            counts = name in grow and bool((grow[name] == 1).all())
             if name == found.time:
-                found.take([name], "by name" if named else "grows within episodes")
-            elif COUNTER.fullmatch(name.lower()):
-                found.take([name], "by name")
-            elif name in steps and (steps[name] == 1).all():
-                found.take([name], "counts rows")
+                found.take([name], "time", "by name" if named else "grows within episodes")
+            elif counts or COUNTER.fullmatch(name.lower()):
+                found.take([name], "counter", "counts rows" if counts else "by name")
             elif MODE.fullmatch(name.lower()) and self._whole(name):
-                found.modes.append(name)
-                found.take([name], "by name")
+                found.take([name], "contact mode")
 
     # -- poses ------------------------------------------------------------------------------------------------------------
 
     def _poses(self) -> None:
-        triples, quaternions = self._vectors()
-        every = [*((one, ()) for one in quaternions), *self._windows()]
-        for (prefix, four, ordered), three in every:
-            parts: dict[str, tuple[str, ...]] = {"position": three}
+        """Quaternions, and the vectors that share their name, or are the only ones of their kind."""
+        triples, fours = self._lettered()
+        self._numbered(triples, fours)
+        for name, four, three, ordered in fours:
+            parts = []
             for kind in ("position", "velocity", "rates"):
-                kin = {where: names for (what, where), names in triples.items() if what == kind}
-                alone = next(iter(kin.values())) if len(kin) == len(every) == 1 else ()
-                parts[kind] = parts.get(kind) or kin.get(prefix, alone)
-            pose = Pose(prefix, parts["position"], four, parts["velocity"], parts["rates"], ordered)
-            self.found.poses.append(self._checked(pose))
-            self.found.take([*pose.position, *pose.velocity, *pose.rates], "by name, beside a quaternion")
-            self.found.take(four, "unit norm, by name" if ordered else "unit norm, order w x y z assumed")
+                kin = {body: names for (what, body), names in triples.items() if what == kind}
+                same = kin.get(name, next(iter(kin.values())) if len(kin) == len(fours) == 1 else ())
+                parts.append(three or same if kind == "position" else same)
+                self.found.take(parts[-1], f"{kind} of {name or 'a body'}", "by name, beside a quaternion")
+            position, velocity, rates = parts
+            self.found.take(
+                four, f"quaternion of {name or 'a body'}", "unit norm" + (", by name" if ordered else ", as w x y z")
+            )
+            fit = self._fit(four, rates)
+            self.found.poses.append(Pose(name, position, velocity, rates, four, ordered, *fit))
 
-    def _vectors(self) -> tuple[dict[tuple[str, str], tuple[str, ...]], list[tuple[str, tuple[str, ...], bool]]]:
-        """Columns of three by kind and prefix; prefix, columns and whether names tell their order of quaternions."""
-        triples, quaternions = dict[tuple[str, str], tuple[str, ...]](), []
+    def _lettered(self) -> tuple[Vectors, Fours]:
+        """Columns that end in x, y, z, and in w, x, y, z."""
+        triples, fours, left = Vectors(), Fours(), set(self.found.left)
         for stem in dict.fromkeys(name[:-1] for name in self.found.left if name[-1:] in "wxyz"):
-            (kind, prefix), four = _vector(stem), tuple(f"{stem}{letter}" for letter in "wxyz")
-            there = set(four) & set(self.found.left)
-            if len(there) == 4 and (kind == "quaternion" or self._unit(four)):
-                quaternions.append((prefix, four, True))
-            elif there >= set(four[1:]):
-                triples[kind, prefix] = four[1:]
+            (kind, body), names = _vector(stem), [f"{stem}{letter}" for letter in "wxyz"]
+            if left >= set(names) and (kind == "quaternion" or self._unit(names)):
+                fours.append((body, names, (), True))
+            elif left >= set(names[1:]) and self._meaning(names[1])[0] != "command":
+                triples[kind, body] = names[1:]
+        return triples, fours
+
+    def _numbered(self, triples: Vectors, fours: Fours) -> None:
+        """Lists of three numbers, and four of unit length within longer ones, after the three of a position or before."""
         for base, names in self.found.vectors.items():
-            kind, prefix = _vector(base)
+            kind, body = _vector(base)
             if len(names) == 3:
-                triples[kind, prefix] = names
+                triples[kind, body] = names
             elif len(names) == 13:  # a pose, and how it moves
                 triples["velocity", base], triples["rates", base] = names[7:10], names[10:]
-            elif len(names) == 4 and self._unit(names):
-                quaternions.append((prefix if kind == "quaternion" else base, names, False))
-        return triples, quaternions
-
-    def _windows(self) -> list[tuple[tuple[str, tuple[str, ...], bool], tuple[str, ...]]]:
-        """Poses within longer lists: four numbers of unit length after three, or before them."""
-        found = []
-        for base, names in self.found.vectors.items():
             i = 0
-            while i + 7 <= len(names):
-                after, before = self._unit(names[i + 3 : i + 7]), self._unit(names[i : i + 4])
-                if after:
-                    found.append(((base, names[i + 3 : i + 7], False), names[i : i + 3]))
-                elif before:
-                    found.append(((base, names[i : i + 4], False), names[i + 4 : i + 7]))
-                i += 7 if after or before else 1
-        return found
+            while i + 4 <= len(names):
+                late = self._unit(names[i + 3 : i + 7])
+                if late or self._unit(names[i : i + 4]):
+                    four, three = (i + 3, i) if late else (i, i + 4)
+                    position = names[three : three + 3] if i + 7 <= len(names) else ()
+                    fours.append((body if kind == "quaternion" else base, names[four : four + 4], position, False))
+                    i += 6
+                i += 1
 
     def _unit(self, names: Sequence[str]) -> bool:
-        """Whether four columns are a unit quaternion that turns."""
-        if not set(names) <= set(self.found.left) & set(self.found.rows):
+        """Whether these are the four columns of a unit quaternion that turns."""
+        if len(names) != 4 or any(name not in self.found.rows or name in self.found.roles for name in names):
             return False
         four = self._of(names)
         near = np.abs(np.linalg.norm(four, axis=1) - 1) < UNIT
         return bool(near.all() and (np.ptp(four, axis=0) > 0).sum() > 1 and (four != np.rint(four)).any())
 
-    def _checked(self, pose: Pose) -> Pose:
-        """A pose with what its values say: lengths, and the order and frame that fit its rates."""
-        if not {*pose.quaternion, *pose.rates} <= set(self.found.rows):
-            return pose
-        four = self._of(pose.quaternion)
-        lengths = np.linalg.norm(four, axis=1)
-        pose = replace(pose, lengths=(float(lengths.min()), float(lengths.max())))
-        if not pose.rates:
-            return pose
-        rates = self._of(pose.rates)[1:][self.inside]
-        alike = {
-            (order, frame): _alike(turns[self.inside], rates)
-            for order, turned in (("wxyz", four), ("xyzw", four[:, [3, 0, 1, 2]]))
-            for frame, turns in zip(("body", "world"), _turns(turned))
-        }
-        order, frame = max(alike, key=lambda key: alike[key])
-        return replace(pose, fits=order, frame=frame) if alike[order, frame] > 0.5 else pose
+    def _fit(self, four: Sequence[str], rates: Sequence[str]) -> tuple[float, str, str]:
+        """The length of a quaternion that is farthest from 1, and the order and the frame that fit its rates."""
+        if not {*four, *rates} <= set(self.found.rows):
+            return 1.0, "", ""
+        turning, fits = self._of(four), [(0.5, "", "")]
+        length = max(np.linalg.norm(turning, axis=1).tolist(), key=lambda one: abs(one - 1))
+        for order in ("wxyz", "xyzw") if rates else ():
+            then = turning if order == "wxyz" else turning[:, [3, 0, 1, 2]]
+            now, logged = conjugate(then[:-1]), self._of(rates)[1:][self.inside]
+            for frame, turns in ("body", multiplied(now, then[1:])), ("world", multiplied(then[1:], now)):
+                fits.append((_alike(to_vector(turns)[self.inside], logged), order, frame))
+        return (length, *max(fits)[1:])
 
     # -- joints -----------------------------------------------------------------------------------------------------------
 
     def _joints(self) -> None:
-        hosts = {len(names): base for base, names in self.found.vectors.items() if meaning(base)[0] == "position"}
-        for base, names in self.found.vectors.items():
-            kind, host = meaning(base)[0], hosts.get(len(names), base)
+        """Columns by what their names say of a joint; entries of lists of one length belong together."""
+        found = self.found
+        kinds = {base: self._meaning(base)[0] for base in found.vectors}
+        hosts = {len(found.vectors[base]): base for base, kind in kinds.items() if kind == "position"}
+        for base, names in found.vectors.items():
+            kind, host = kinds[base], hosts.get(len(names), base)
             for i, name in enumerate(names):
-                self._joint(kind, f"{host}_{i}", name)
-        for name in self.found.left:
-            self._joint(*meaning(name), name)
-        for name in self.found.left:  # rates that are called after their joint: vhinge, dhinge
-            if name[:1] in "vd" and name[1:] in {*self.found.left, *self.found.joints["position"]}:
+                inner, joint = meaning(self.called.get(name, ""))  # action: shoulder_pan.pos
+                self._joint(kind if kind == "command" else inner or kind, joint or f"{host}_{i}", name)
+        for name in found.left:
+            self._joint(*self._meaning(name), name)
+        known = {*found.left, *found.joints["position"]}
+        for name in found.left:  # rates that are called after their joint: vhinge, dhinge
+            if name[:1] in "vd" and name[1:] in known:
                 self._joint("velocity", name[1:], name)
-        for name in self.found.left:
-            kinds = [kind for kind, pattern in PLAIN.items() if pattern.fullmatch(name.lower())]
-            partner = any(name in self.found.joints[kind] for kind in ("velocity", "command", "torque"))
-            self._joint("position" if partner else next(iter(kinds), ""), name, name)
+        for name in found.left:
+            plain = next((kind for kind, pattern in PLAIN.items() if pattern.fullmatch(name.lower())), "")
+            partner = any(name in found.joints[kind] for kind in ("velocity", "command", "torque"))
+            self._joint("position" if partner else plain, name, name)
+
+    def _meaning(self, name: str) -> tuple[str, str]:
+        """The meaning of a name; of the fields of a topic, `/arm/cmd_vel.linear.x`, by that of the topic."""
+        kind, thing = meaning(name)
+        topic, field, _ = name.partition(".")
+        return "command" if not self.found.rows and field and TOPIC.search(topic.lower()) else kind, thing
 
     def _joint(self, kind: str, joint: str, name: str) -> None:
-        if kind and name not in self.found.why and joint not in self.found.joints[kind]:
+        if kind and name not in self.found.roles and joint not in self.found.joints[kind]:
             self.found.joints[kind][joint] = name
-            self.found.take([name], "by name")
-
-    def _angles(self) -> None:
-        for name in (*self.found.joints["position"].values(), *self.found.left):
-            values = self._of([name])[:, 0]
-            if len(values) and wraps(values[:-1][self.inside], values[1:][self.inside]):
-                self.found.angles.append(name)
-                self.found.take([name], "wraps at a full turn")
-            elif ANGLE.fullmatch(name.lower()) and np.abs(values).max(initial=0.0) < 2 * np.pi + 0.1:
-                self.found.angles.append(name)
+            self.found.take([name], kind)
 
     # -- values -----------------------------------------------------------------------------------------------------------
 
     def _of(self, names: Sequence[str]) -> Floats:
-        """Columns (n, k) of the first rows, 0 where a number is missing; no rows of columns that are not read."""
-        rows = self.found.rows
-        if not set(names) <= set(rows):
-            return np.empty((0, len(names)))
-        return np.nan_to_num(np.stack([rows[name].astype(np.float64) for name in names], axis=1), posinf=0.0, neginf=0.0)
+        """Columns (n, k) of the first rows, 0 where a number is missing."""
+        columns = [self.found.rows[name].astype(np.float64) for name in names]
+        return np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
 
     def _whole(self, name: str) -> bool:
         """Whether a column holds whole numbers, as far as it is read."""
-        values = self._of([name])
+        values = self.found.rows.get(name, np.empty(0))
         return bool((values == np.rint(values)).all())
 
 
@@ -362,33 +361,7 @@ def _vector(stem: str) -> tuple[str, str]:
     return "position", bare
 
 
-def _turns(four: Floats) -> tuple[Floats, Floats]:
-    """Turns from row to row of quaternions w x y z (n, 4), about the body's axes and the world's: (n - 1, 3) each."""
-    w, v, w1, v1 = four[:-1, :1], four[:-1, 1:], four[1:, :1], four[1:, 1:]
-    sign = np.sign((four[:-1] * four[1:]).sum(axis=1, keepdims=True))
-    turn, across = w * v1 - w1 * v, np.cross(v, v1)
-    return sign * (turn - across), sign * (turn + across)
-
-
 def _alike(a: Floats, b: Floats) -> float:
     """Cosine of the angle between two lists of vectors (n, 3), whatever their units."""
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float((a * b).sum()) / size if size else 0.0
-
-
-def _words(path: Path) -> str | None:
-    """The first column of a CSV file that holds text in its first row, if any."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return None
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            lines = csv.reader(text)
-            names, row = next(lines, []), next(lines, [])
-    except (UnicodeDecodeError, csv.Error):
-        return None
-    for name, value in zip(names, row):
-        try:
-            float(value)
-        except ValueError:
-            return name.strip()
-    return None

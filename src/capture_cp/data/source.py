@@ -129,6 +129,10 @@ class LogSource(ABC):
         """One sentence for each omission or irregularity."""
         return []
 
+    def entry_names(self) -> dict[str, str]:
+        """What the log itself calls the entries of its lists, such as a joint, where it does."""
+        return {}
+
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         """The log as a table of rows for these columns; other columns need not be read.
 
@@ -151,7 +155,7 @@ class LogSource(ABC):
 def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
     """Open a log: a file, a folder, or a pattern with * or ? for several files.
 
-    `labels` is a column that may contain text; a CSV reader needs to know it in advance.
+    `labels` is a column that may contain text; a CSV reader needs to know it in advance where the first row has a number.
     """
     place = Path(path)
     pattern = any(sign in str(path) for sign in "*?") and not place.exists()

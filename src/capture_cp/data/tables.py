@@ -52,13 +52,10 @@ BLOCK = 1 << 22  # bytes of text that are parsed at a time
 
 
 class ParquetSource(LogSource):
-    """A Parquet file with columns of numbers, text, and lists of equal length.
-
-    `labels` is a column that may contain text. With `content`, a file open for reading, that is read.
-    """
+    """A Parquet file with columns of numbers, text, and lists of equal length, or `content`, a file open for reading."""
 
     def __init__(self, path: Path, labels: str | None = None, content: IO[bytes] | None = None) -> None:
-        self.path, self.labels, self._content = path, labels, content
+        self.path, self._content = path, content
         self._widths: dict[str, int | None] = {}
         self._kinds: dict[str, str] = {}
         with self._opened() as file:
@@ -165,7 +162,7 @@ class ParquetSource(LogSource):
         Column metadata are not accessed: an inconsistent footer makes pyarrow abort the process.
         """
         # dictionary-encoded: otherwise a long word that every row points to could fill memory
-        words = [name for name in [self.labels] if name is not None and self._kinds.get(name) == "text"]
+        words = [name for name, kind in self._kinds.items() if kind == "text"]
         source = self.path if self._content is None else self._content
         try:
             with pyarrow.parquet.ParquetFile(source, read_dictionary=words, **_SETTINGS) as file:
@@ -195,10 +192,10 @@ def _kind(kind: Any) -> str:
 
 
 class CsvSource(LogSource):
-    """A CSV file: a line of names, then numbers; `labels` is a column that may contain text."""
+    """A CSV file: a line of names, then numbers, and text in `labels` and wherever the first row has text."""
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
-        self.path, self.labels = path, labels
+        self.path = path
         with self._explained(), path.open(newline="", encoding="utf-8-sig") as text:
             lines = csv.reader(text)
             self._names = [name.strip() for name in next(lines, [])]
@@ -207,21 +204,22 @@ class CsvSource(LogSource):
         if not self._names or second is None:
             raise no_rows(path)
         self._parsed = self._names  # columns that are parsed; text in others does no harm
+        self._labels = labels
+        self._text = {labels, *(name for name, cell in zip(self._names, second) if cell.strip() and not _is_number(cell))}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_table"}  # read again
 
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         needed = {base_name(name) for name in names}
-        if self.labels in needed:  # then its labels are numbers
-            self.labels = None
-        wanted = {self.labels, *needed}
+        self._text -= needed  # those are to be numbers
+        wanted = {self._labels, *needed}
         chosen = [name for name in self._names if name in wanted or name.rpartition("_")[0] in needed]
         self._parsed = chosen or self._names
         return self
 
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(name, "text" if name == self.labels else "number") for name in self._names)
+        return tuple(Column(name, "text" if name in self._text else "number") for name in self._names)
 
     @property
     def rows(self) -> int:
@@ -236,9 +234,9 @@ class CsvSource(LogSource):
     @cached_property
     def _table(self) -> ParquetSource:
         """The columns that are needed, in a temporary Parquet file."""
-        fields = [(name, pyarrow.string() if name == self.labels else pyarrow.float64()) for name in self._parsed]
+        fields = [(name, pyarrow.string() if name in self._text else pyarrow.float64()) for name in self._parsed]
         schema = pyarrow.schema(fields)
-        words: Any = [self.labels] if self.labels in schema.names else False
+        words: Any = [name for name in self._parsed if name in self._text] or False
         plain = {"compression": "none", "write_statistics": False, "use_dictionary": words}
         try:
             file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - open as long as this source
@@ -252,7 +250,7 @@ class CsvSource(LogSource):
                 ):
                     columns = [_trimmed(column) for column in batch.columns]
                     writer.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=schema))
-            return ParquetSource(self.path, self.labels, file)
+            return ParquetSource(self.path, content=file)
         except OSError as error:
             raise CaptureError(
                 f"cannot keep the numbers of {self.path} in a temporary file: {error.strerror or error}; free space in "
@@ -277,7 +275,7 @@ class CsvSource(LogSource):
 
     def _trouble(self) -> str | None:
         """A description of the first place where the file is not a table of numbers."""
-        numbers = set(self._parsed) - {self.labels}
+        numbers = set(self._parsed) - self._text
         with self.path.open(newline="", encoding="utf-8-sig", errors="replace") as text:
             rows = csv.reader(text)
             try:

@@ -94,7 +94,9 @@ class Transitions(TransitionLog):
 
         `episode` (n,) and `time` (n,) are optional; within an episode, rows must be in order of time.
         """
-        s, a, c = (finite_array(n, v, (None, None), "(n, d)") for n, v in zip(_ROLES, (state, action, next)))
+        none = np.ndim(action) == 2 and np.shape(action)[1] == 0  # of a passive object
+        widths = {"action": 0 if none else None}
+        s, a, c = (finite_array(n, v, (None, widths.get(n)), "(n, d)") for n, v in zip(_ROLES, (state, action, next)))
         same_length("state", s, "action", a)
         same_length("state", s, "next", c)
         given = zip(_ROLES, (s, a, c), (state_names, action_names, next_names))

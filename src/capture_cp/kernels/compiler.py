@@ -97,11 +97,15 @@ class ParallelKernel:
     @cached_property
     def alone(self) -> Any:
         """The kernel without threads, under another name: numba's disk cache ignores the `parallel` option."""
-        written: Any = self.py_func
-        closed = written.__defaults__, written.__closure__
-        copy = FunctionType(written.__code__, written.__globals__, f"{written.__name__}_alone", *closed)
-        copy.__qualname__, copy.__module__ = f"{written.__qualname__}_alone", written.__module__
-        return njit(cache=self._cache, nogil=True)(copy)
+        return njit(cache=self._cache, nogil=True)(renamed(self.py_func, "alone"))
+
+
+def renamed(function: Any, suffix: str) -> Any:
+    """A copy of a function under another name, which numba's disk cache keeps in another file."""
+    closed = function.__defaults__, function.__closure__
+    copy = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{suffix}", *closed)
+    copy.__qualname__, copy.__module__ = f"{function.__qualname__}_{suffix}", function.__module__
+    return copy
 
 
 def parallel_kernel(cache: bool) -> Callable[[Callable[..., Any]], Any]:

@@ -11,6 +11,7 @@ from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.judo_task import JudoReward
 from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.point_test import HazardError, hazard_error
+from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.region_cost import RegionCost
 from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
 from capture_cp.planning.settings import PlannerSettings
@@ -29,6 +30,7 @@ __all__ = [
     "HazardError",
     "JudoReward",
     "PlannerSettings",
+    "PointHazard",
     "PythonRollout",
     "RegionCost",
     "RegionSums",

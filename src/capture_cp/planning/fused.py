@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array
 from capture_cp.base.layouts import BLOCKS, ELLIPSOID, EUCLIDEAN, FUNCTION, PARTICLE_BOX, SE2
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
@@ -16,16 +17,15 @@ from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning import plugin
 from capture_cp.planning.agreement import RolledOut, check_agreement
-from capture_cp.planning.hazard import by_labels, by_runs, hazard_cells
-from capture_cp.planning.kernel import Calibrated, rollout_kernel, step_kernel
-from capture_cp.planning.plugin import Functions, checked_functions
+from capture_cp.planning.hazard import hazard_cells
+from capture_cp.planning.kernel import Calibrated, roll_out, step_each
+from capture_cp.planning.plugin import Functions, called_by, checked_functions
 from capture_cp.planning.point_test import asked_one_by_one
-from capture_cp.planning.probe_kernel import by_points
-from capture_cp.planning.probes import POINTS, Probes, check_finite, metric_of, probes_of, rule_of
+from capture_cp.planning.probes import PointHazard, Probes, check_finite, metric_of, probes_of, rule_of
 from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
 from capture_cp.planning.rollout import Rollout
-from capture_cp.planning.steps import step_model_of
-from capture_cp.planning.sums import RegionSums, Seen, Summed, by_sums, summed_regions
+from capture_cp.planning.steps import StepModel, step_model_of
+from capture_cp.planning.sums import RegionSums, Seen, Summed, summed_regions
 from capture_cp.planning.trial import (
     COMPILING,
     STEPS,
@@ -43,101 +43,76 @@ if TYPE_CHECKING:
     from capture_cp.planning.cuda.plans import CudaPlans, Settings
 
 
-class DeviceParts(NamedTuple):
-    """A rollout in the form that `CudaPlans` needs: functions, sizes, and NumPy arrays."""
-
-    functions: Functions
-    sizes: Any
-    regions: Any
-    hazard: Any  # LabelledCells, or Probes
-    params: Any
-
-
 class FusedRollout(Rollout):
     """Rollout, thresholds, region test and cost in one compiled kernel.
 
     Args:
         cap: calibrated predictor: particle scores on any compiled metric, their box, or Mahalanobis. One-step regions are
             applied along the horizon, as in the paper; a `HorizonCapture` has thresholds for each step.
-        step, stage_cost: numba functions as in `capture_cp.planning.plugin`.
-        params: parameters of the two functions, a flat NamedTuple of arrays and numbers.
-        hazard: what must be avoided: grid cells, bool (cells,), or a numba function `hazard(y, params)` of a configuration
-            (dc,) that returns whether it is on the hazard or its signed distance; None with `sums`. The cost receives the
-            number of region cells on it. For a function, and in metrics other than the Euclidean and SE2, the number is
-            estimated, see `points`; without a grid, the cost receives a fraction of the region, from 0 to 1.
-        axes: which entries of the state are the configuration.
-        noise_dims: standard normals that `step` uses; each sampled sequence draws its own.
+        model: a `StepModel` with a compiled step; its parameters are also those of the cost.
+        stage_cost: numba function as in `capture_cp.planning.plugin`.
+        hazard: what must be avoided: grid cells, bool (cells,), a numba function as in `capture_cp.planning.plugin`, or a
+            `PointHazard` with more about one. The cost receives the number of region cells on it. For a function, and in
+            metrics other than the Euclidean and SE2, the number is estimated; without a grid, the cost receives a fraction
+            of the region, from 0 to 1. With `RegionSums` the cost receives sums over regions instead.
         alpha: failure rate of the regions.
-        gaussian_scale: for Mahalanobis only, the standard deviation of the configuration at each step, (H,).
         simultaneous: for `HorizonCapture` only, whether its regions hold simultaneously.
+        gaussian_scale: for Mahalanobis only, the standard deviation of the configuration at each step, (H,).
         count_particles: also count particles on hazard cells. A region narrower than a cell may contain no cell centre, and
             a region with k = L / 2 leaves out what only a few particles reach.
-        compare_step: compare `step` with the calibrated model before the first plan, and raise an error if they differ at
-            more than a third of the places. Pass False if they differ on purpose, or if the model is not available.
-        sums: sums over regions that the cost receives instead of their hazard cells.
         check: raises a `CaptureError` for a state (ds,) from which no plan can start; called before each plan.
-        stratum: numba function `stratum(y, params)` that returns the stratum number of a configuration (dc,) as in the
-            strata of `cap`; needed for strata without a grid.
-        points: number of points around the particles that estimate a hazard where no cells are counted; `hazard_error`
-            measures the accuracy.
-        steepness: largest change of a signed distance when a configuration moves by 1, if known: regions that are too far
-            away are then skipped.
+        compare_step: compare the step with the calibrated model before the first plan, and raise an error if they differ at
+            more than a third of the places. Pass False if they differ on purpose, or if the model is not available.
 
     Attributes:
         thresholds: see `Rollout`.
-        tried: whether the two functions have been tried, which happens before the first plan.
+        tried: whether the functions have been tried, which happens before the first plan.
     """
 
     def __init__(
         self,
         cap: Fitted,
-        step: Any,
+        model: StepModel,
         stage_cost: Any,
-        params: Any,
         hazard: Any,
-        axes: Sequence[int],
-        noise_dims: int,
         alpha: float = 0.1,
-        gaussian_scale: Any = None,
         simultaneous: bool = False,
+        gaussian_scale: Any = None,
         count_particles: bool = False,
-        compare_step: bool = True,
-        sums: RegionSums | None = None,
         check: Callable[[Floats], None] | None = None,
-        stratum: Any = None,
-        points: int = POINTS,
-        steepness: float | None = None,
+        compare_step: bool = True,
     ) -> None:
         require_compiler()
         cap.check_fitted()
-        self._functions = _functions(cap, step, stage_cost, sums, hazard, stratum)
+        avoided = hazard if isinstance(hazard, RegionSums | PointHazard) else PointHazard(hazard)
+        sums = isinstance(avoided, RegionSums)
+        self._cap, self._model = cap, model
+        self._functions = _functions(cap, model.step, stage_cost, avoided)
+        self._called = called_by(self._functions)
+        self._kernel = partial(roll_out, self._called)
         self._check, self._compare_step, self.tried = check, compare_step, False
-        self._cap, self._params, self._noise_dims = cap, params, whole_number("noise_dims", noise_dims, 0)
-        self._rule, self._scale = _rule_of(cap.score_, cap.n_outputs_, sums is not None), None
+        self._rule, self._scale = _rule_of(cap.score_, cap.n_outputs_, sums), None
         self._particles, self._draws = cap.n_particles, True
-        if type(cap.score_) is Mahalanobis and sums is None:
+        if type(cap.score_) is Mahalanobis and not sums:
             # an isotropic Gaussian's ellipsoid is a ball around its mean: one noise-free particle, thresholds in σ
             self._particles, self._draws, self._scale = 1, False, _checked_scale(gaussian_scale)
         super().__init__(cap.plan_thresholds(alpha, simultaneous))
         self._partition, self._roots = cap.partition_, cap.partition_.roots.reshape(-1, len(cap.strata.names))
         self._count_cells = type(cap.score_) is not ParticleBox
         self._count_particles = count_particles or not self._count_cells
-        self._axes = checked_axes(cap, axes)
+        self._axes = checked_axes(cap, model.axes)
         self._hazard: Bools | None = None
-        if sums is None and not callable(hazard):
-            self._hazard = checked_hazard(hazard, grid_of(cap.strata).require_grid().size)
-        self._regions, measured = self._measured(sums, points, steepness)
-        self._kernel = rollout_kernel(self._functions, measured)
+        if isinstance(avoided, PointHazard) and not callable(avoided.hazard):
+            self._hazard = checked_hazard(avoided.hazard, grid_of(cap.strata).require_grid().size)
+        self._regions = self._measured(avoided)
 
-    def _measured(self, sums: RegionSums | None, points: int, steepness: float | None) -> tuple[Any, Any]:
-        """What regions are tested against, and how."""
-        if sums is not None:
-            return summed_regions(self._cap, sums), by_sums
+    def _measured(self, avoided: RegionSums | PointHazard) -> Any:
+        """What regions are tested against; its class has the functions that do it."""
+        if isinstance(avoided, RegionSums):
+            return summed_regions(self._cap, avoided)
         if self._hazard is None or self._rule[0] in (BLOCKS, FUNCTION):
-            labelled = self._functions.stratum is None
-            return probes_of(self._cap, self._hazard, labelled, self._particles, points, steepness), by_points
-        labelled = self._rule[0] == SE2
-        return hazard_cells(self._cap, self._hazard, labelled), by_labels if labelled else by_runs
+            return probes_of(self._cap, self._hazard, self._functions.stratum is None, self._particles, avoided)
+        return hazard_cells(self._cap, self._hazard, labelled=self._rule[0] == SE2)
 
     _scale: Floats | None
 
@@ -149,8 +124,7 @@ class FusedRollout(Rollout):
     @classmethod
     def from_model(cls, cap: Fitted, stage_cost: Any, hazard: Any, **settings: Any) -> FusedRollout:
         """A rollout of the calibrated model itself, a `StepModel` with a compiled step; settings are those of the class."""
-        model = step_model_of(cap, compiled=True)
-        return cls(cap, model.step, stage_cost, model.params, hazard, model.axes, model.noise_dims, **settings)
+        return cls(cap, step_model_of(cap, compiled=True), stage_cost, hazard, **settings)
 
     def check(self, state: Floats) -> None:
         """Reject a state (ds,) that no plan can start from."""
@@ -158,9 +132,9 @@ class FusedRollout(Rollout):
             self._check(state)
 
     def parts(self) -> tuple[Any, ...]:
-        partition, sizes = self._partition, (self._noise_dims, self._particles, self._draws, self._axes)
+        partition, sizes = self._partition, (self._model.noise_dims, self._particles, self._draws, self._axes)
         counted = self._rule, self._count_cells, self._count_particles, self._scale, self._hazard
-        return *super().parts(), self._functions, self._params, *sizes, *counted, partition.nodes, partition.roots
+        return *super().parts(), self._functions, self._model.params, *sizes, *counted, partition.nodes, partition.roots
 
     def check_sizes(self, state: Floats, sequences: Floats) -> None:
         """Reject a state (ds,) and sequences (N, H, da) whose sizes do not match the calibration."""
@@ -176,17 +150,17 @@ class FusedRollout(Rollout):
         """Stage costs (N, H) of sequences (N, H, da) from state (ds,)."""
         self.check_sizes(state, sequences)
         self.check(state)
-        inputs = [np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences)]
-        self.try_out(*inputs)
+        start, asked = (np.ascontiguousarray(part, dtype=np.float64) for part in (state, sequences))
+        self.try_out(start, asked)
         part, counts = self._partition, (self._count_cells, self._count_particles)
         cal = Calibrated(
             part.nodes, self._roots, part.stratum_features, self.thresholds, self._scales(sequences.shape[1]), *self._rule,
-            *counts, self._axes, self._particles, self._noise_dims, self._draws,
+            *counts, self._axes, self._particles, self._model.noise_dims, self._draws,
         )  # fmt: skip
         if isinstance(self._regions, Probes):
             check_finite(self.thresholds)
         try:
-            return np.asarray(self._kernel(*inputs, np.uint64(seed), cal, self._regions, self._params))
+            return np.asarray(self._kernel(start, asked, np.uint64(seed), cal, self._regions, self._model.params))
         except Exception as error:  # of any kind, or a SystemError where two threads raise at once
             raise self._in_words(error, state, sequences) from error
 
@@ -198,13 +172,15 @@ class FusedRollout(Rollout):
         if self.tried or not len(sequences):
             return
         tried = tried_with(self._cap)
-        functions = *self._functions, content_key(self._params)
-        key = (*functions, self._noise_dims, self._particles, *self._axes.tolist(), len(state), self._compare_step)
+        functions = *self._functions, content_key(self._model.params)
+        key = (*functions, self._model.noise_dims, self._particles, *self._axes.tolist(), len(state), self._compare_step)
         if key not in tried:
             step, cost = python_twin(self._functions.step), python_twin(self._functions.stage_cost)
             rng = np.random.default_rng(0)
-            noise = float(self._draws) * rng.standard_normal((STEPS, self._noise_dims, self._particles))
-            try_in_python(step, cost, self._params, state, sequences[0], noise, self._seen_at_first(sequences.shape[1]))
+            noise = float(self._draws) * rng.standard_normal((STEPS, self._model.noise_dims, self._particles))
+            try_in_python(
+                step, cost, self._model.params, state, sequences[0], noise, self._seen_at_first(sequences.shape[1])
+            )
             if self._compare_step:
                 self._compare(step, state, sequences)
             tried.add(key)
@@ -220,14 +196,14 @@ class FusedRollout(Rollout):
     def _compare(self, step: Any, state: Floats, sequences: Floats) -> None:
         """Compare the step, and its Python version, with the calibrated model."""
 
-        def step_each(states: Floats, actions: Floats, noise: Floats) -> None:
-            step_kernel(self._functions.step)(states, actions, noise, self._params)
+        def stepped(states: Floats, actions: Floats, noise: Floats) -> None:
+            step_each(self._called, states, actions, noise, self._model.params)
 
         def is_safe(state: Floats, action: Floats) -> bool:
-            return stays_inside(step, self._params, state, action, np.zeros((self._noise_dims, 1)))
+            return stays_inside(step, self._model.params, state, action, np.zeros((self._model.noise_dims, 1)))
 
         draws = type(self._cap.score_) is not Mahalanobis
-        rolled = RolledOut(self._cap, step_each, is_safe, self._noise_dims, draws, self._axes, self._is_hazard)
+        rolled = RolledOut(self._cap, stepped, is_safe, self._model.noise_dims, draws, self._axes, self._is_hazard)
         try:
             check_agreement(rolled, state, sequences)
         except CaptureError:
@@ -242,10 +218,10 @@ class FusedRollout(Rollout):
             return np.asarray((cells >= 0) & self._hazard[cells])
         if not isinstance(self._regions, Probes):
             return np.zeros(len(Y), dtype=bool)
-        return asked_one_by_one(self._functions.hazard, self._params, Y) < 0
+        return asked_one_by_one(self._functions.hazard, self._model.params, Y) < 0
 
-    def device_parts(self, horizon: int, action_dims: int) -> DeviceParts:
-        """What the GPU needs of this rollout."""
+    def device_parts(self, horizon: int, action_dims: int) -> tuple[Functions, Any, Any, Any, Any]:
+        """What the GPU needs of this rollout: functions, `Sizes`, `DeviceRegions`, hazard cells or points, parameters."""
         from capture_cp.planning.cuda.records import DeviceRegions, Sizes
 
         if not self.on_cuda:
@@ -256,13 +232,13 @@ class FusedRollout(Rollout):
             check_finite(self.thresholds)
         elif self._hazard is not None:
             hazard = hazard_cells(self._cap, self._hazard, labelled=True)
-        inputs, tested = (part.n_inputs - action_dims, action_dims, self._noise_dims), (strata, int(rule), points)
+        inputs, tested = (part.n_inputs - action_dims, action_dims, self._model.noise_dims), (strata, int(rule), points)
         counts = self._draws, self._count_cells, self._count_particles
         sizes = Sizes(*inputs, self._particles, tuple(self._axes.tolist()), *tested, *counts)
         scaled = np.atleast_1d(1.0 if self._scale is None else self._scales(horizon))[:, None, None] * self.thresholds
         limits = np.asarray(squared_limits(scaled.ravel())).reshape(scaled.shape)
         regions = DeviceRegions(part.nodes, self._roots, part.stratum_features, limits, length, k)
-        return DeviceParts(self._functions, sizes, regions, hazard, self._params)
+        return self._functions, sizes, regions, hazard, self._model.params
 
     def _scales(self, horizon: int) -> Floats:
         """Factor on the thresholds of each step: (H,)."""
@@ -281,33 +257,36 @@ class FusedRollout(Rollout):
         """The error raised when the compiled functions are called once from Python, where its message is kept."""
         states = np.repeat(np.asarray(state, dtype=np.float64)[:, None], self._particles, axis=1)
         try:
-            self._functions.step(states, sequences[0, 0], np.zeros((self._noise_dims + 2, self._particles)), self._params)
+            self._functions.step(
+                states, sequences[0, 0], np.zeros((self._model.noise_dims + 2, self._particles)), self._model.params
+            )
         except Exception as error:
             return f"the model at step 1 of the rollout, {type(error).__name__}: {error}"
         try:
             seen = self._seen_at_first(sequences.shape[1])
-            self._functions.stage_cost(states.mean(axis=1), sequences[0, 0], seen, 1, sequences.shape[1], self._params)
+            self._functions.stage_cost(states.mean(axis=1), sequences[0, 0], seen, 1, sequences.shape[1], self._model.params)
         except Exception as error:
             return f"the cost at step 1 of the rollout, {type(error).__name__}: {error}"
         return "not in the first step of the first sequence; try the functions in Python."
 
 
-def _functions(cap: Fitted, step: Any, stage_cost: Any, sums: RegionSums | None, hazard: Any, stratum: Any) -> Functions:
+def _functions(cap: Fitted, step: Any, stage_cost: Any, avoided: RegionSums | PointHazard) -> Functions:
     """The compiled functions of a rollout, checked; without those that it does not use."""
-    found, metric = Functions(step, stage_cost, stratum=stratum), metric_of(cap.score_)
+    found, metric = Functions(step, stage_cost), metric_of(cap.score_)
     if isinstance(metric, FunctionMetric):
         found = found._replace(squared=metric.squared)
-    if sums is not None:
-        found = found._replace(particle_cost=sums.particle_cost, particle_stratum=sums.particle_stratum)
-    elif callable(hazard):
+    if isinstance(avoided, RegionSums):
+        found = found._replace(particle_cost=avoided.particle_cost, particle_stratum=avoided.particle_stratum)
+    elif callable(avoided.hazard):
+        stratum = avoided.stratum
         known = stratum is not None or (isinstance(cap.strata, GriddedStrata) and cap.strata.grid is not None)
         if not known and len(cap.strata.names) > 1:
             raise CaptureError(
-                "the strata have no grid, so a compiled rollout cannot look them up; give stratum=, a function compiled "
-                "with numba.njit, stratum(y, params), that returns the stratum number of one configuration as strata.index "
-                "does."
+                "the strata have no grid, so a compiled rollout cannot look them up; give PointHazard(..., stratum=), a "
+                "function compiled with numba.njit, stratum(y, params), that returns the stratum number of a configuration."
             )
-        found = found._replace(hazard=hazard, stratum=stratum if known else plugin.stratum)  # which is 0 everywhere
+        # without strata, every configuration has number 0
+        found = found._replace(hazard=avoided.hazard, stratum=stratum if known else plugin.stratum)
     return checked_functions(found)
 
 

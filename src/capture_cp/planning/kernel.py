@@ -1,7 +1,7 @@
-"""Rollout, thresholds, regions and cost in one kernel, compiled for the user's functions.
+"""Rollout, thresholds, regions and cost in one kernel.
 
-A function that calls one of the user's is a closure in a factory, compiled once in each process for each set of functions.
-All others are compiled once and cached on disk.
+The functions that it calls are named by the types of its arguments: the user's by `Called`, how regions are measured by the
+class of `regions`. What calls a user's function is compiled with the kernel; all else is compiled once and cached on disk.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit, prange
 
 from capture_cp.kernels.borrowed import borrowed
-from capture_cp.kernels.compiler import parallel_kernel
+from capture_cp.kernels.compiler import parallel_kernel, renamed
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.random import normal_rows, stream
 from capture_cp.kernels.tree import find_group
-from capture_cp.planning.plugin import Functions
+from capture_cp.planning.plugin import Called, function_of
+
+T = TypeVar("T")
 
 CHUNK = 8  # sequences that a thread handles at once, with the same scratch arrays
-#: Compiles a function that only compiled code calls, which is sooner done.
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Calibrated(NamedTuple):
@@ -49,73 +49,88 @@ class Rolled(NamedTuple):
     """A sequence's rollout; scratch arrays that serve one sequence after the other."""
 
     states: Any  # (ds, L): of the particles
-    means: Any  # (H + 1, ds): of them at the start and after each step
+    means: Any  # (H + 1, ds): of them, at the start and after each step
     noise: Any  # (dn + 3, L): of one step
     x: Any  # (ds + da,): the calibration's input at one step
 
 
-class Measure(NamedTuple):
-    """How a kernel measures the regions along a sequence: four compiled functions."""
+def measured_by(room_for: Any, keep: Any, measure: Any, seen: Any) -> Callable[[type[T]], type[T]]:
+    """Gives a class of regions the compiled functions by which the kernel measures them along a sequence.
 
-    room_for: Any  # (horizon, ds, cal, regions) -> scratch arrays, with room for what is measured
-    keep: Any  # (h, states (ds, L), cal, room): what is needed of the particles after step h
-    measure: Any  # (actions (H, da), rolled, cal, regions, params, room)
-    seen: Any  # (h, room) -> what the cost of step h receives
-
-
-@cache
-def rollout_kernel(functions: Functions, measured: Callable[[Functions], Measure]) -> Any:
-    """The kernel for a user's functions and a way to measure regions.
-
-    `roll_out(start (ds,), sequences (N, H, da), seed, cal, regions, params)` returns stage costs (N, H). Particles are
-    rolled through the model; at each step the region of (mean state, action, particles) is measured (Algorithm 2). Sequence
-    i draws its noise from stream i of the seed.
+    `room_for(horizon, ds, cal, regions)` makes scratch arrays, with room for what is measured; `keep(h, states (ds, L), cal,
+    room)` keeps what is needed of the particles after step h; `measure(actions (H, da), rolled, cal, regions, called, params,
+    room)` measures all steps; `seen(h, room)` is what the cost of step h receives.
     """
-    step, stage_cost, (room_for, keep, measure, seen) = functions.step, functions.stage_cost, measured(functions)
 
-    @inner
-    def roll_out_some(start, sequences, seed, cal, regions, params, rolled, room, costs, first, stop):
-        cal, regions, params, rolled, room = borrowed((cal, regions, params, rolled, room))
-        states, means, horizon = rolled.states, rolled.means, sequences.shape[1]
-        for i in range(first, stop):
-            key = stream(seed, i)
-            place(start, states, means[0])
-            for h in range(horizon):
-                if cal.draws:
-                    draw(rolled.noise, key, h, (cal.noise_dims + 1) // 2)
-                step(states, sequences[i, h], rolled.noise, params)
-                average(states, means[h + 1])
-                keep(h, states, cal, room)
-            measure(sequences[i], rolled, cal, regions, params, room)
-            for h in range(horizon):
-                costs[i, h] = math.nan  # of a state with a NaN entry, even if the cost does not use it
-                if is_finite(means[h + 1]):
-                    costs[i, h] = stage_cost(means[h + 1], sequences[i, h], seen(h, room), h + 1, horizon, params)
+    def given(regions: type[T]) -> type[T]:
+        for name, function in (("room_for", room_for), ("keep", keep), ("measure", measure), ("seen", seen)):
+            setattr(regions, name, function)
+        return regions
 
-    @parallel_kernel(cache=False)
-    def roll_out(start, sequences, seed, cal, regions, params):
-        samples, horizon, da = sequences.shape
-        costs = np.empty((samples, horizon))
-        for chunk in prange((samples + CHUNK - 1) // CHUNK):
-            first = chunk * CHUNK
-            stop = min(samples, first + CHUNK)
-            rolled, room = rolled_for(horizon, start.shape[0], da, cal), room_for(horizon, start.shape[0], cal, regions)
-            roll_out_some(start, sequences, seed, cal, regions, params, rolled, room, costs, first, stop)
-        return costs
+    return given
 
-    return roll_out
+
+@njit
+def _roll_out_some(start, sequences, seed, cal, regions, called, params, rolled, room, costs, first, stop):
+    cal, regions, params, rolled, room = borrowed((cal, regions, params, rolled, room))
+    states, means, horizon = rolled.states, rolled.means, sequences.shape[1]
+    for i in range(first, stop):
+        key = stream(seed, i)
+        place(start, states, means[0])
+        for h in range(horizon):
+            if cal.draws:
+                draw(rolled.noise, key, h, (cal.noise_dims + 1) // 2)
+            function_of(called, "step")(states, sequences[i, h], rolled.noise, params)
+            average(states, means[h + 1])
+            function_of(regions, "keep")(h, states, cal, room)
+        function_of(regions, "measure")(sequences[i], rolled, cal, regions, called, params, room)
+        for h in range(horizon):
+            costs[i, h] = math.nan  # of a state with a NaN entry, even if the cost does not use it
+            if is_finite(means[h + 1]):
+                seen = function_of(regions, "seen")(h, room)
+                costs[i, h] = function_of(called, "stage_cost")(means[h + 1], sequences[i, h], seen, h + 1, horizon, params)
+
+
+def _roll_out(start, sequences, seed, cal, regions, called, params):
+    samples, horizon, da = sequences.shape
+    costs = np.empty((samples, horizon))
+    for chunk in prange((samples + CHUNK - 1) // CHUNK):
+        first = chunk * CHUNK
+        stop = min(samples, first + CHUNK)
+        rolled = rolled_for(horizon, start.shape[0], da, cal)
+        room = function_of(regions, "room_for")(horizon, start.shape[0], cal, regions)
+        _roll_out_some(start, sequences, seed, cal, regions, called, params, rolled, room, costs, first, stop)
+    return costs
+
+
+def _step_each(states, actions, noise, called, params):
+    for i in range(states.shape[0]):
+        function_of(called, "step")(states[i], actions[i], noise[i], params)
 
 
 @cache
-def step_kernel(step: Any) -> Any:
-    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L), params."""
+def _kernels(called: Any) -> tuple[Any, Any]:
+    """Both kernels for a class of functions: cached on disk in files of their own, if it can be imported."""
+    if not called.cached:
+        return parallel_kernel(cache=False)(_roll_out), njit(_step_each)
+    name = f"{called.__module__}.{called.__name__}"
+    return parallel_kernel(cache=True)(renamed(_roll_out, name)), njit(cache=True)(renamed(_step_each, name))
 
-    @njit
-    def step_each(states, actions, noise, params):
-        for i in range(states.shape[0]):
-            step(states[i], actions[i], noise[i], params)
 
-    return step_each
+def roll_out(called: Called, start: Any, sequences: Any, seed: Any, cal: Calibrated, regions: Any, params: Any) -> Any:
+    """Stage costs (N, H) of sequences (N, H, da) from a state (ds,).
+
+    Particles are rolled through the model; at each step the region of (mean state, action, particles) is measured (Algorithm
+    2). Sequence i draws its noise from stream i of the seed.
+    """
+    kind: Any = type(called)
+    return _kernels(kind)[0](start, sequences, seed, cal, regions, called, params)
+
+
+def step_each(called: Called, states: Any, actions: Any, noise: Any, params: Any) -> None:
+    """One step in each of n places, in place: states (n, ds, L), actions (n, da), noise (n, dn, L)."""
+    kind: Any = type(called)
+    _kernels(kind)[1](states, actions, noise, called, params)
 
 
 # -- parts of a step ------------------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ and `squared` are for regions that have no cells.
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from typing import Any, NamedTuple
 
 from numba import njit
+from numba.extending import overload
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.kernels.compiler import require_compiler
@@ -76,6 +78,49 @@ class Functions(NamedTuple):
     hazard: Any = None
     stratum: Any = None
     squared: Any = None
+
+
+class _Nothing(NamedTuple):
+    nothing: int = 0
+
+
+class Called(_Nothing):
+    """An argument of kernels whose class has the functions that they call.
+
+    Numba compiles a kernel for the types of its arguments, and finds it on disk by them. The kernel of a class at the top of
+    a module is therefore compiled once for all processes: of the tasks of this repository, which say `cached=True`. For a
+    user's functions a class is made in each process, as numba does not notice when what they read has changed.
+    """
+
+    step, stage_cost, particle_cost, particle_stratum = step, stage_cost, particle_cost, particle_stratum
+    hazard, stratum, squared = hazard, stratum, squared
+    cached = False
+
+    def __init_subclass__(cls, cached: bool = False) -> None:
+        cls.cached = cached
+        if cached:
+            _CACHED[Functions(**{role: vars(cls).get(role) for role in Functions._fields})] = cls
+
+
+_CACHED: dict[Functions, type[Called]] = {}
+
+
+@cache
+def called_by(functions: Functions) -> Called:
+    """The argument for kernels that call these functions."""
+    used = {role: function for role, function in functions._asdict().items() if function is not None}
+    return _CACHED.get(functions, type("Called", (Called,), used))()
+
+
+def function_of(arrays: Any, name: str) -> Any:
+    """The compiled function that the class of a NamedTuple has under this name, inside compiled code and outside."""
+    return getattr(type(arrays), name)
+
+
+@overload(function_of, prefer_literal=True)
+def _function_of(arrays, name):
+    function = getattr(arrays.instance_class, name.literal_value)
+    return lambda arrays, name: function
 
 
 def checked_functions(functions: Functions) -> Functions:

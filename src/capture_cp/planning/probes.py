@@ -18,6 +18,9 @@ from capture_cp.base.layouts import CIRCLE, EUCLIDEAN, INTERVAL, LINE, PLANAR, S
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
+from capture_cp.planning.hazard import hazard_met, keep_cloud
+from capture_cp.planning.kernel import measured_by
+from capture_cp.planning.probe_kernel import measure_points, room_for_points
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.metrics import Euclidean, Metric
 from capture_cp.spaces.strata import GriddedStrata
@@ -26,6 +29,26 @@ POINTS = 64  # around the particles of a region, by default
 SEED = 0
 
 
+class PointHazard(NamedTuple):
+    """A hazard of which it is estimated, by points around the particles, how much of a region lies on it.
+
+    Args:
+        hazard: numba function `hazard(y, params)` of a configuration (dc,) that returns whether it is on the hazard or its
+            signed distance, negative on the hazard; or grid cells, bool (cells,), in a metric that finds no cells.
+        stratum: numba function `stratum(y, params)` that returns the stratum number of a configuration (dc,) as in the
+            strata of the calibration; needed for strata without a grid.
+        points: number of points around the particles; `hazard_error` measures the accuracy.
+        steepness: largest change of a signed distance when a configuration moves by 1, if known: regions that are too far
+            away are then skipped.
+    """
+
+    hazard: Any
+    stratum: Any = None
+    points: int = POINTS
+    steepness: float | None = None
+
+
+@measured_by(room_for_points, keep_cloud, measure_points, hazard_met)
 class Probes(NamedTuple):
     """Points around particles, with the hazard and strata data to test them, in the form kernels need."""
 
@@ -62,20 +85,20 @@ def rule_of(score: Any, dims: int) -> tuple[int, Any, int]:
     return EUCLIDEAN, 1.0, 1
 
 
-def probes_of(cap: Fitted, hazard: Bools | None, labelled: bool, n_particles: int, points: Any, steepness: Any) -> Probes:
-    """Points for the regions of a calibration with so many particles; the hazard is a mask, or None for a function."""
+def probes_of(cap: Fitted, hazard: Bools | None, labelled: bool, n_particles: int, given: PointHazard) -> Probes:
+    """Points for the regions of a calibration with so many particles; the hazard is a mask, or None for that function."""
     dims, metric = cap.n_outputs_, metric_of(cap.score_)
     assert metric is not None  # checked by the caller
     strata = cap.strata
     grid = strata.grid if isinstance(strata, GriddedStrata) else None
     moves = checked_moves(metric, dims)
-    offsets = low_discrepancy(moves, whole_number("points", points, 1), n_particles)
+    offsets = low_discrepancy(moves, whole_number("points", given.points, 1), n_particles)
     known = _grid_parts(grid, dims)
     mask = np.empty(0, dtype=bool) if hazard is None else hazard
     labels = strata.labels.astype(np.int32) if labelled else np.empty(0, dtype=np.int32)  # type: ignore[attr-defined]
     unit = 0.0 if grid is None else float(grid.cell_volume)
-    given = unit, _checked_steepness(steepness), cap.ambient_, mask, labels
-    return Probes(offsets, moves, unit_ball(moves), *given, *known)
+    tested = unit, _checked_steepness(given.steepness), cap.ambient_, mask, labels
+    return Probes(offsets, moves, unit_ball(moves), *tested, *known)
 
 
 def low_discrepancy(moves: Floats, points: int, n_particles: int) -> Floats:

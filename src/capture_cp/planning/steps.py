@@ -13,8 +13,8 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.capture.fitted import Fitted
 from capture_cp.data.rollouts import advance, configuration_axes
-from capture_cp.planning.kernel import step_kernel
-from capture_cp.planning.plugin import check_function
+from capture_cp.planning.kernel import step_each
+from capture_cp.planning.plugin import Functions, called_by, check_function
 
 CHUNK = 8192  # inputs whose particles are stepped at once
 
@@ -65,7 +65,7 @@ class StepModel:
             return advance(self.step, states, actions, rng, 1)
         return self._stepped(np.array(states)[:, :, None], actions, rng)[:, :, 0]
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of the step's source and its parameters."""
         written = self.step.py_func if self.compiled else self.step
         try:
@@ -86,7 +86,7 @@ class StepModel:
     def _stepped(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
         """States (n, ds, L) after a compiled step."""
         noise = rng.standard_normal((len(states), self.noise_dims, states.shape[2]))
-        step_kernel(self.step)(states, np.ascontiguousarray(actions), noise, self.params)
+        step_each(called_by(Functions(self.step, None)), states, np.ascontiguousarray(actions), noise, self.params)
         return finite_array("the next states of the step", states, states.shape, "(n, ds, L)")
 
 

@@ -18,8 +18,8 @@ from capture_cp.kernels.cells import Room, index_box, room_for, search
 from capture_cp.kernels.distance import squared_limit
 from capture_cp.kernels.scalar import pairwise_sum
 from capture_cp.planning.hazard import columns_in
-from capture_cp.planning.kernel import Measure, inner, place, put_input, take_cloud, threshold
-from capture_cp.planning.plugin import Functions
+from capture_cp.planning.kernel import measured_by, place, put_input, take_cloud, threshold
+from capture_cp.planning.plugin import function_of
 from capture_cp.spaces.strata import GriddedStrata, columns_of, grid_of
 
 
@@ -45,6 +45,115 @@ class RegionSums(NamedTuple):
     covariance: Any = None
 
 
+class Seen(NamedTuple):
+    """What a stage cost receives about regions and particles."""
+
+    particles: Any  # (H,): mean cost of the particles after each step
+    cells: Any  # (n, M + 1): cells of the regions of the first n steps by stratum, infeasible ones last
+    sums: Any  # (n,): their summed weights
+
+
+# -- along a sequence -----------------------------------------------------------------------------------------------------
+
+
+class _SumRoom(NamedTuple):
+    """Scratch arrays to sum over regions, and what was found."""
+
+    seen: Seen
+    limits: Any  # (M + 1,)
+    whole: Any  # (M,): summed weights of the strata that are contained entirely
+    indices: Any  # (2, dc)
+    states: Any  # (H, ds, L)
+    cloud: Any  # (L, dc), or the mean of a Gaussian, (1, dc)
+    still: Any  # (ds, 1): a state whose region is summed
+    no_noise: Any  # (dn + 2, 1)
+    search: Room
+
+
+@njit(cache=True)
+def _room_to_sum(horizon, ds, cal, summed):
+    strata, dc, kept = cal.roots.shape[1], cal.axes.shape[0], min(summed.steps, horizon)
+    in_region = 1 if cal.rule == ELLIPSOID else cal.particles
+    seen = Seen(np.empty(horizon), np.empty((kept, strata + 1), dtype=np.int64), np.empty(kept))
+    limits, whole, indices = np.empty(strata + 1), np.empty(strata), np.empty((2, dc), dtype=np.int64)
+    cloud, still, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((cal.noise_dims + 3, 1))
+    room, states = room_for(in_region, dc, summed.shape[dc - 1]), np.empty((horizon, ds, cal.particles))
+    return _SumRoom(seen, limits, whole, indices, states, cloud, still, no_noise, room)
+
+
+@njit(cache=True)
+def _sum_region(h, x, states, cal, summed, room, cells):
+    """Summed weights of the region of step h, from an input x (dx,) and its particles; its cells into cells (M + 1,)."""
+    strata, reach, columns, limits = cal.roots.shape[1], -1.0, columns_in(summed), room.limits
+    take_cloud(states, cal.axes, room.cloud)
+    for m in range(strata):
+        q, room.whole[m] = threshold(cal, h, m, x), 0.0
+        if q == math.inf and cal.rule != ELLIPSOID:
+            limits[m], room.whole[m] = -1.0, summed.totals[m]
+            cells[m] += summed.sizes[m]
+        else:
+            limits[m] = q if cal.rule == PARTICLE_BOX else squared_limit(q)
+            reach = max(reach, q)
+    limits[strata] = limits[0] if summed.infeasible else -1.0
+    total = pairwise_sum(room.whole)
+    if reach >= 0.0:
+        first, extent = room.indices
+        index_box(cal.rule, cal.length, reach, summed.spread, room.cloud, columns, first, extent)
+        total += search(
+            cal.rule, cal.length, cal.k, room.cloud, summed.whiten, summed.is_angle, limits, first, extent, columns,
+            room.search, cells,
+        )  # fmt: skip
+    return total
+
+
+@njit
+def _represented(states, called, params, cells):
+    """The particles' strata, added to cells (M + 1,), and their summed costs."""
+    alone = np.empty(states.shape[1])
+    for l in range(states.shape[1]):
+        cells[function_of(called, "particle_stratum")(states, l, params)] += 1  # -1 is the last
+        alone[l] = function_of(called, "particle_cost")(states, l, params)
+    return pairwise_sum(alone)
+
+
+@njit
+def _measure_sums(actions, rolled, cal, summed, called, params, room):
+    rolled, cal, summed, params, room = borrowed((rolled, cal, summed, params, room))
+    seen, particles = room.seen, cal.particles
+    for h in range(actions.shape[0]):
+        states = room.states[h]
+        seen.particles[h] = 0.0
+        for l in range(particles):
+            seen.particles[h] += function_of(called, "particle_cost")(states, l, params) / particles
+    for h in range(seen.sums.shape[0]):
+        shown = room.states[h]
+        if cal.rule == ELLIPSOID:  # centred on the step without noise
+            shown = room.still
+            place(rolled.means[h], shown, rolled.x)
+            function_of(called, "step")(shown, actions[h], room.no_noise, params)
+        put_input(rolled.x, rolled.means[h], actions[h])
+        seen.cells[h] = 0
+        seen.sums[h] = _sum_region(h, rolled.x, shown, cal, summed, room, seen.cells[h])
+        if seen.cells[h].sum() == 0:  # a region without a cell
+            seen.sums[h] = _represented(shown, called, params, seen.cells[h])
+
+
+@njit(cache=True, inline="always")
+def _keep_states(h, states, cal, room):
+    for s in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            room.states[h, s, l] = states[s, l]
+
+
+@njit(cache=True)
+def _all_seen(h, room):
+    return room.seen
+
+
+# -- the regions ---------------------------------------------------------------------------------------------------------
+
+
+@measured_by(_room_to_sum, _keep_states, _measure_sums, _all_seen)
 class Summed(NamedTuple):
     """Which regions are summed, and the sums of strata that are contained entirely."""
 
@@ -62,14 +171,6 @@ class Summed(NamedTuple):
     spacing: Any
     shape: Any
     periodic: Any
-
-
-class Seen(NamedTuple):
-    """What a stage cost receives about regions and particles."""
-
-    particles: Any  # (H,): mean cost of the particles after each step
-    cells: Any  # (n, M + 1): cells of the regions of the first n steps by stratum, infeasible ones last
-    sums: Any  # (n,): their summed weights
 
 
 #: Cell costs, their sums over each stratum, and labels: studies make hundreds of planners from the same few.
@@ -110,105 +211,3 @@ def _gaussian(score: Any, covariance: Any, dims: int) -> tuple[Floats, Any, Floa
     except np.linalg.LinAlgError:
         raise CaptureError("the covariance is not positive definite; add a small variance to its diagonal.") from None
     return whiten, np.isin(np.arange(dims), list(score.angles)), np.sqrt(np.diagonal(cov))
-
-
-# -- along a sequence -----------------------------------------------------------------------------------------------------
-
-
-class SumRoom(NamedTuple):
-    """Scratch arrays to sum over regions, and what was found."""
-
-    seen: Seen
-    limits: Any  # (M + 1,)
-    whole: Any  # (M,): summed weights of the strata that are contained entirely
-    indices: Any  # (2, dc)
-    states: Any  # (H, ds, L)
-    cloud: Any  # (L, dc), or the mean of a Gaussian, (1, dc)
-    still: Any  # (ds, L): states whose region is summed
-    no_noise: Any  # (dn + 2, 1)
-    search: Room
-
-
-def by_sums(functions: Functions) -> Measure:
-    """Sums over regions and means of the particles' costs."""
-    step, particle_cost, particle_stratum = functions.step, functions.particle_cost, functions.particle_stratum
-
-    @inner
-    def represented(states, params, cells):
-        """The particles' strata, added to cells (M + 1,), and their summed costs."""
-        alone = np.empty(states.shape[1])
-        for l in range(states.shape[1]):
-            cells[particle_stratum(states, l, params)] += 1  # -1 is the last
-            alone[l] = particle_cost(states, l, params)
-        return pairwise_sum(alone)
-
-    @inner
-    def measure(actions, rolled, cal, summed, params, room):
-        rolled, cal, summed, params, room = borrowed((rolled, cal, summed, params, room))
-        seen, particles = room.seen, cal.particles
-        for h in range(actions.shape[0]):
-            states = room.states[h]
-            seen.particles[h] = 0.0
-            for l in range(particles):
-                seen.particles[h] += particle_cost(states, l, params) / particles
-        for h in range(seen.sums.shape[0]):
-            shown = room.states[h]
-            if cal.rule == ELLIPSOID:  # centred on the step without noise
-                shown = room.still
-                place(rolled.means[h], shown, rolled.x)
-                step(shown, actions[h], room.no_noise, params)
-            put_input(rolled.x, rolled.means[h], actions[h])
-            seen.cells[h] = 0
-            seen.sums[h] = _sum_region(h, rolled.x, shown, cal, summed, room, seen.cells[h])
-            if seen.cells[h].sum() == 0:  # a region without a cell
-                seen.sums[h] = represented(shown, params, seen.cells[h])
-
-    return Measure(_room_to_sum, _keep_states, measure, _all_seen)
-
-
-@njit(cache=True)
-def _room_to_sum(horizon, ds, cal, summed):
-    strata, dc, kept = cal.roots.shape[1], cal.axes.shape[0], min(summed.steps, horizon)
-    in_region = 1 if cal.rule == ELLIPSOID else cal.particles
-    seen = Seen(np.empty(horizon), np.empty((kept, strata + 1), dtype=np.int64), np.empty(kept))
-    limits, whole, indices = np.empty(strata + 1), np.empty(strata), np.empty((2, dc), dtype=np.int64)
-    cloud, still, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((cal.noise_dims + 3, 1))
-    room, states = room_for(in_region, dc, summed.shape[dc - 1]), np.empty((horizon, ds, cal.particles))
-    return SumRoom(seen, limits, whole, indices, states, cloud, still, no_noise, room)
-
-
-@njit(cache=True, inline="always")
-def _keep_states(h, states, cal, room):
-    for s in range(states.shape[0]):
-        for l in range(states.shape[1]):
-            room.states[h, s, l] = states[s, l]
-
-
-@njit(cache=True)
-def _all_seen(h, room):
-    return room.seen
-
-
-@njit(cache=True)
-def _sum_region(h, x, states, cal, summed, room, cells):
-    """Summed weights of the region of step h, from an input x (dx,) and its particles; its cells into cells (M + 1,)."""
-    strata, reach, columns, limits = cal.roots.shape[1], -1.0, columns_in(summed), room.limits
-    take_cloud(states, cal.axes, room.cloud)
-    for m in range(strata):
-        q, room.whole[m] = threshold(cal, h, m, x), 0.0
-        if q == math.inf and cal.rule != ELLIPSOID:
-            limits[m], room.whole[m] = -1.0, summed.totals[m]
-            cells[m] += summed.sizes[m]
-        else:
-            limits[m] = q if cal.rule == PARTICLE_BOX else squared_limit(q)
-            reach = max(reach, q)
-    limits[strata] = limits[0] if summed.infeasible else -1.0
-    total = pairwise_sum(room.whole)
-    if reach >= 0.0:
-        first, extent = room.indices
-        index_box(cal.rule, cal.length, reach, summed.spread, room.cloud, columns, first, extent)
-        total += search(
-            cal.rule, cal.length, cal.k, room.cloud, summed.whiten, summed.is_angle, limits, first, extent, columns,
-            room.search, cells,
-        )  # fmt: skip
-    return total

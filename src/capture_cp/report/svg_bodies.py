@@ -18,7 +18,7 @@ Pose = Sequence[float]  # position in m and quaternion w x y z
 PICTURE, SQUARE, LENS = (360, 240), 186, 108
 MOST, LEAST = 20.0, 1.7
 #: Shades of a face, and height and angles (degrees) from which bodies are seen.
-SHADES, HEIGHT_OF_VIEW, TURNS = 4, 20.0, range(0, 360, 30)
+SHADES, HEIGHT_OF_VIEW, TURNS = 4, 20.0, range(15, 360, 30)
 
 
 class Placed(NamedTuple):
@@ -124,7 +124,9 @@ def scene(
 
 def _lens(measured: Placed, predicted: Placed, frame: Frame, name: str) -> str:
     """The place where two predictions differ most, magnified; nothing where that is seen without."""
-    one, two = frame.flat(measured.points), frame.flat(predicted.points)
+    near = np.unique(measured.faces[_front(measured, frame)])  # a lens on the far side would show a face
+    seen = np.concatenate([near, np.arange(len(measured.corners), len(measured.points))])
+    one, two = frame.flat(measured.points[seen]), frame.flat(predicted.points[seen])
     apart = np.linalg.norm(two - one, axis=1)
     if not len(apart) or LENS / max(2.6 * float(apart.max()), 1e-9) < LEAST:
         return ""
@@ -142,18 +144,17 @@ def _lens(measured: Placed, predicted: Placed, frame: Frame, name: str) -> str:
 
 
 def _ground(bodies: Placed, frame: Frame, ground: float) -> list[str]:
-    """A tile of the ground with the shadow of the bodies; how high they are where it is not in the picture."""
-    points = bodies.points
-    size, above = 2 * frame.half, float(points[:, 2].min()) - ground
-    if above > 0.5 * size:
-        return [text(10, PICTURE[1] - 6, f"{1000 * above:.0f} mm above the ground", "tick")]
-    middle, half = points[:, :2].mean(axis=0), 0.85 * size
-    lines = np.linspace(-half, half, 9)
-    ends = np.array([[(x, -half), (x, half)] for x in lines])
-    grid = np.concatenate([ends, ends[..., ::-1]]) + middle
-    tile = np.array([(-half, -half), (half, -half), (half, half), (-half, half)]) + middle
-    flat = [frame.flat(np.concatenate([at, np.full((*at.shape[:-1], 1), ground)], axis=-1)) for at in (tile[None], grid)]
-    found = [f'<path class="ground" d="{path(flat[0], closed=True)}"/><path class="tile" d="{path(flat[1])}"/>']
+    """The ground with the shadow of the bodies; how high they are where it is not in the picture."""
+    points, (width, height) = bodies.points, PICTURE
+    above = float(points[:, 2].min()) - ground
+    if above > frame.half:
+        return [text(10, height - 6, f"{1000 * above:.0f} mm above the ground", "tick")]
+    far = 10 * frame.half  # beyond the picture from any side
+    lines = np.arange(-far, far, frame.half / 2)
+    grid = np.array([[(x, -far), (x, far)] for x in lines])
+    grid = np.concatenate([grid, grid[..., ::-1]]) + points[:, :2].mean(axis=0)
+    flat = frame.flat(np.concatenate([grid, np.full((*grid.shape[:-1], 1), ground)], axis=-1))
+    found = [f'<rect class="ground" width="{width}" height="{height}"/><path class="tile" d="{path(flat)}"/>']
     for first, after in zip(bodies.firsts, bodies.firsts[1:]):
         below = bodies.corners[first:after] * [1.0, 1.0, 0.0] + [0.0, 0.0, ground]
         found.append(f'<path class="shadow" d="{path(_hull(frame.flat(below))[None], closed=True)}"/>')
@@ -161,24 +162,28 @@ def _ground(bodies: Placed, frame: Frame, ground: float) -> list[str]:
 
 
 def _solid(bodies: Placed, frame: Frame) -> list[str]:
-    """Faces that are seen, the farthest first, in the shade of their direction; then edges and links."""
-    front = _front(bodies, frame)
-    corners = bodies.corners[bodies.faces[front]]
-    light = 0.5 + 0.5 * normals(corners) @ LIGHT
-    shade = np.clip((SHADES * light).astype(int), 0, SHADES - 1)
-    order = np.argsort(corners.mean(axis=1) @ frame.view.towards, kind="stable")
-    flat, found = frame.flat(corners[order]), []
-    changes = np.flatnonzero(np.diff(shade[order])) + 1
-    for triangles in np.split(np.arange(len(order)), changes):
-        if len(triangles):
-            look = f"face shade{shade[order][triangles[0]]}"
-            found.append(f'<path class="{look}" d="{path(flat[triangles], closed=True)}"/>')
-    if len(bodies.corners):
-        found.append(f'<path class="edge" d="{path(_wires(bodies, frame)[0])}"/>')
+    """Bodies, the farthest first: faces that are seen, in the shade of their direction, then edges; and links."""
+    found, towards = [], frame.view.towards
+    whole = [_part(bodies, first, after) for first, after in zip(bodies.firsts, bodies.firsts[1:])]
+    for body in sorted(whole, key=lambda body: float(body.corners.mean(axis=0) @ towards)):
+        corners = body.corners[body.faces[_front(body, frame)]]
+        corners = corners[np.argsort(corners.mean(axis=1) @ towards, kind="stable")]
+        light = 0.5 + 0.5 * normals(corners) @ LIGHT
+        shade = np.clip((SHADES * light).astype(int), 0, SHADES - 1)
+        for same in np.split(np.arange(len(shade)), np.flatnonzero(np.diff(shade)) + 1):
+            look = f"face shade{shade[same[0]] if len(same) else 0}"
+            found.append(f'<path class="{look}" d="{path(frame.flat(corners[same]), closed=True)}"/>')
+        found.append(f'<path class="edge" d="{path(_wires(body, frame)[0])}"/>')
     if len(bodies.links):
         found.append(f'<path class="link" d="{path(frame.flat(bodies.links))}"/>')
         found += [f'<circle class="joint" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in frame.flat(bodies.links[:, 1])]
     return found
+
+
+def _part(bodies: Placed, first: int, after: int) -> Placed:
+    """The body with these corners."""
+    of = [lines[(lines[:, 0] >= first) & (lines[:, 0] < after)] - first for lines in (bodies.faces, bodies.edges)]
+    return Placed(bodies.corners[first:after], of[0], of[1], (0, after - first), bodies.links[:0])
 
 
 def _front(bodies: Placed, frame: Frame) -> Bools:

@@ -25,8 +25,18 @@ from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.cuda.device import chosen_device
 from capture_cp.report.html import report_trouble
 from capture_lab.studies.part_store import PartStore
-from capture_lab.studies.results import Rows, write_results
-from capture_lab.studies.study import Calibration, Jobs, OnDevice, RowsFile, Seed, StateFolder, Study, check_settings
+from capture_lab.studies.study import (
+    Calibration,
+    Jobs,
+    OnDevice,
+    Rows,
+    RowsFile,
+    Seed,
+    StateFolder,
+    Study,
+    check_settings,
+    write_results,
+)
 from capture_lab.tasks.candidates import CandidateRow, fingerprints, fit_candidate, parsed
 from capture_lab.tasks.rows import FittedRow, part_of
 from capture_lab.tasks.task import Advance, Task
@@ -132,7 +142,7 @@ class CertifyStudy(Study):
     def _play(self, fitted: FittedRow, candidate: CandidateRow, seeds: list[int], advance: Advance) -> list[tuple[str, int]]:
         """Outcome and steps of an episode per seed; those in the folder `state` are not played again."""
         device = chosen_device(self.device)
-        identity = fitted.task.identity | candidate.settings | {"seed": self.seed, "calibration": self.calibration}
+        identity = fitted.task.depends_on | candidate.settings | {"seed": self.seed, "calibration": self.calibration}
         store = PartStore(self.state, f"certify-{fitted.task.slug}", identity | {"device": device, "version": VERSION})
 
         def play(missing: list[int]) -> Iterator[tuple[int, Any]]:

@@ -29,9 +29,8 @@ from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.studies.planning_rows import summary
-from capture_lab.studies.results import Rows, write_results
-from capture_lab.studies.study import Alpha, Particles, RowsFile, Seed, Study, check_settings
-from capture_lab.tasks.practice import ready_promise
+from capture_lab.studies.study import Alpha, Particles, Rows, RowsFile, Seed, Study, check_settings, write_results
+from capture_lab.tasks.rows import ready_promise
 from capture_lab.tasks.task import CALIBRATION, TEST, Task, TestSet
 
 OURS = "capture"

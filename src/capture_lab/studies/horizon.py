@@ -32,8 +32,23 @@ from capture_cp.data.rollouts import Rollouts
 from capture_cp.report.output import share_with_interval
 from capture_cp.spaces.strata import has_grid
 from capture_lab.studies.montecarlo import unit_of
-from capture_lab.studies.results import Panel, Rows, percentages, plain_table, save_curves, write_results
-from capture_lab.studies.study import Alpha, FigureFolder, Jobs, MaxLeaves, Particles, RowsFile, Seed, Study, check_settings
+from capture_lab.studies.study import (
+    Alpha,
+    FigureFolder,
+    Jobs,
+    MaxLeaves,
+    Panel,
+    Particles,
+    Rows,
+    RowsFile,
+    Seed,
+    Study,
+    check_settings,
+    percentages,
+    plain_table,
+    save_curves,
+    write_results,
+)
 from capture_lab.tasks.task import CALIBRATION, TEST, Advance, Task
 
 Found = Mapping[str, Mapping[str, HorizonCoverage]]  # by place and kind of regions

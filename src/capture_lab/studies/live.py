@@ -31,9 +31,8 @@ from capture_lab.studies.live_texts import Shown, Tally, counts_table, inside_li
 from capture_lab.studies.view import ALONE, TaskView, page_controls, replaced
 from capture_lab.tasks.drawing import Drawing
 from capture_lab.tasks.moment import Moment, PlanStep, plan_step, recorded_moment
-from capture_lab.tasks.practice import ready_promise
 from capture_lab.tasks.recorded import recorded_task
-from capture_lab.tasks.rows import FittedRow, acting_row
+from capture_lab.tasks.rows import FittedRow, acting_row, ready_promise
 from capture_lab.tasks.task import Task
 
 #: The failure rate for which practice runs were played.

@@ -22,11 +22,10 @@ from capture_lab.studies import study
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.planning_rows import mean_table, on_policy_table, planning_row, planning_table, summary
-from capture_lab.studies.results import write_results
+from capture_lab.studies.study import write_results
 from capture_lab.tasks.candidates import CandidateRow, fingerprints
-from capture_lab.tasks.practice import practised
 from capture_lab.tasks.recorded import recorded_info
-from capture_lab.tasks.rows import FittedRow, Row, fit_row, part_of
+from capture_lab.tasks.rows import FittedRow, Row, fit_row, part_of, practised
 from capture_lab.tasks.task import PLANNER, Advance, Task
 
 #: Summaries of episodes by place and row.

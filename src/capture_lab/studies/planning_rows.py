@@ -11,7 +11,7 @@ from rich.table import Table
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import Episode
 from capture_cp.report.output import beside, share_with_interval
-from capture_lab.studies.results import plain_table
+from capture_lab.studies.study import plain_table
 from capture_lab.tasks.task import Task
 
 #: How an episode may end, by the key of its share in a row; ends that only one task has are its row's `others`.

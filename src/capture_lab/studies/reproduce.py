@@ -31,8 +31,7 @@ from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.paper import Paper
 from capture_lab.studies.part_store import PartStore
 from capture_lab.studies.planning import PlanningStudy
-from capture_lab.studies.results import Rows
-from capture_lab.studies.study import Seed, Study
+from capture_lab.studies.study import Rows, Seed, Study
 from capture_lab.tasks.registry import find_task, task_names
 
 STUDIES: Mapping[str, type[Any]] = {study.command: study for study in (CoverageStudy, PlanningStudy)}

@@ -18,7 +18,7 @@ from capture_cp.base.streams import stream
 from capture_cp.report.output import share_with_interval
 from capture_lab.studies.montecarlo import unit_of
 from capture_lab.studies.planning_rows import covered, spread, successes
-from capture_lab.studies.results import Panel, Rows, percentages, plain_table, save_curves, write_results
+from capture_lab.studies.study import Panel, Rows, percentages, plain_table, save_curves, write_results
 from capture_lab.tasks.task import Task, TestSet
 
 if TYPE_CHECKING:

@@ -1,4 +1,9 @@
-"""Rows of a planning table: how each row plans, fitted to a task and played in closed loop."""
+"""Rows of a planning table: how each row plans, fitted to a task and played in closed loop.
+
+Some practise: the regions of their executed steps are calibrated on closed-loop runs of their planner. The regions in the
+planner's cost stay the same, so practice does not change its behaviour. New runs are then exchangeable with the practice
+runs: in a stratum that one visits, a random one of its steps there lies in its region with probability at least 1 - alpha.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +15,17 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats
-from capture_cp.base.streams import stream
+from capture_cp.base.streams import derived_seed, stream
 from capture_cp.capture.adaptive import AdaptiveScale
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
+from capture_cp.data.rollouts import executed
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode, with_regions
@@ -27,7 +33,7 @@ from capture_cp.planning.mppi import MPPI
 from capture_cp.planning.settings import PlannerSettings
 
 if TYPE_CHECKING:
-    from capture_lab.tasks.task import Task
+    from capture_lab.tasks.task import Advance, Task
 
 #: Step size of rows that adapt online: large, since an episode has a few dozen steps.
 RATE = 0.5
@@ -49,7 +55,7 @@ class Row:
         online: whether thresholds adapt during the episode.
         corrected: whether the model's bias is corrected by separate transitions.
         oracle: whether the true system is the model, an upper limit for planning.
-        practice: closed-loop runs on which the regions of executed steps are calibrated, see `capture_lab.tasks.practice`;
+        practice: closed-loop runs on which the regions of executed steps are calibrated, see `practised`;
             0 uses the regions of the planner's cost.
     """
 
@@ -74,33 +80,32 @@ class Row:
         )
 
 
-def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The six methods."""
-    return {name: Row(name, planner, weights) for name in METHODS}
+Plan = tuple[PlannerSettings, Any]  #: settings of the planner, weights of the objective
 
 
-def practice_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions of executed steps calibrated in closed loop."""
-    return {"capture-on-policy": Row("capture", planner, weights, practice=PRACTICE)}
+def planning_rows(
+    plan: Plan, own: Plan | None = None, corrected: Plan | None = None, oracle: bool = False
+) -> dict[str, Row]:
+    """The rows of a task's planning table.
 
+    The six methods, and CaPTURe with regions of executed steps calibrated in closed loop; then, planned as in `own`, with
+    regions for each step of the horizon, and with regions that adapt. With `corrected`, all of CaPTURe's and their
+    baselines again, with a corrected model; with `oracle`, uncalibrated particles of the true system.
+    """
 
-def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
-    capture = Row("capture", planner, weights)
-    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
+    def with_ours(rows: dict[str, Row], own: Plan) -> dict[str, Row]:
+        capture = Row("capture", *own)
+        rows["capture-on-policy"] = replace(rows["capture"], practice=PRACTICE)
+        return rows | {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
 
-
-def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The same and plain CaPTURe with a corrected model, and their baselines."""
-    names = "capture", "particles", "pcp", "no-strata"
-    plain = {name: Row(name, planner, weights) for name in names}
-    plain |= practice_rows(planner, weights) | own_rows(planner, weights)
-    return {f"{name}-residual": replace(row, corrected=True) for name, row in plain.items()}
-
-
-def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """Uncalibrated particles of the true system."""
-    return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
+    rows = with_ours({name: Row(name, *plan) for name in METHODS}, own or plan)
+    if corrected is not None:
+        names = "capture", "particles", "pcp", "no-strata"
+        again = with_ours({name: Row(name, *corrected) for name in names}, corrected)
+        rows |= {f"{name}-residual": replace(row, corrected=True) for name, row in again.items()}
+    if oracle:
+        rows["particles-oracle"] = Row("particles", *(corrected or plan), oracle=True)
+    return rows
 
 
 def weight_options(weights: type[Any]) -> type[Any]:
@@ -229,3 +234,53 @@ def part_of(size: int, calibration: float) -> int:
             f"calibration is {calibration:g}; expected a fraction of the data above 0 and up to 1, or a whole number."
         )
     return max(1, round(calibration * size)) if calibration <= 1 else int(calibration)
+
+
+# -- practice -------------------------------------------------------------------------------------------------------------
+
+
+def practised(
+    fitted: FittedRow,
+    task: Task,
+    alpha: float = 0.1,
+    seed: int = 0,
+    device: Device = "cpu",
+    advance: Advance | None = None,
+) -> FittedRow:
+    """A row whose regions of executed steps are calibrated on `row.practice` runs of its planner.
+
+    `task` is the task that the row was fitted to. Nothing is played if a saved calibration exists, see `Task.practice_file`.
+    """
+    if not isinstance(fitted.cap, Capture):
+        raise CaptureError("executed steps calibrate one-step regions; use a row without regions for a horizon.")
+    ready = ready_promise(fitted, task, seed) if alpha == 0.1 else None
+    if ready is not None:
+        return replace(fitted, promise=ready)
+    seeds = [derived_seed(seed, "practice", fitted.task.place, run) for run in range(fitted.row.practice)]
+    runs = []
+    for run in fitted.play(fitted.task.starts(len(seeds)), alpha, list(zip(seeds, seeds)), device, regions=False):
+        runs.append(run)
+        if advance is not None:
+            advance(1)
+    return replace(fitted, promise=on_episodes(fitted.task, fitted.cap, runs))
+
+
+def ready_promise(fitted: FittedRow, task: Task, seed: int) -> Capture | None:
+    """The saved calibration on practice runs of exactly this row, fitted to `task`, at alpha = 0.1; None if missing."""
+    cap, file = fitted.cap, task.practice_file(fitted.row)
+    if file is None or seed != 0 or cap.groups != task.tree or cap.data_["rows"] != task.calibration_size:
+        return None
+    promise = Capture.load(file, model=fitted.task, strata=task.strata)
+    return promise if (promise.score_, promise.n_particles) == (cap.score_, cap.n_particles) else None
+
+
+def on_episodes(task: Task, like: Capture, runs: Sequence[Episode]) -> Capture:
+    """The method `like`, calibrated on the executed steps of whole episodes, which are too few for a tree.
+
+    The tree is replaced by one threshold per stratum, or by a single one if the method ignores strata.
+    """
+    groups, rows = like.groups_, executed(runs, task.axes)
+    if isinstance(groups, Tree):
+        groups = OneGroup() if groups.stratum_input == "none" else PerStratum()
+    cap = Capture(**(like.get_params(deep=False) | {"model": task, "groups": groups}))
+    return cap.fit(rows.X, rows.Y, episodes=rows.episodes)

@@ -12,8 +12,8 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.cuda.arrays import tuple_on_device
 from capture_cp.planning.agreement import PLACES
 from capture_cp.planning.cuda.average import AVERAGING, average, take_elites
-from capture_cp.planning.cuda.blocks import THREADS
 from capture_cp.planning.cuda.records import Plans, Sampling
+from capture_cp.planning.cuda.regions import THREADS
 from capture_cp.planning.cuda.rollout import rollout_kernel
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import check_stages
@@ -46,10 +46,9 @@ class CudaPlans:
 
     def __init__(self, rollout: FusedRollout, settings: Settings, rows: int = 1) -> None:
         self.rollout, self.settings, self.rows = rollout, settings, rows
-        parts = rollout.device_parts(settings.horizon, len(settings.low))
-        self._sizes, self._thresholds = parts.sizes, rollout.thresholds
-        self._kernel = rollout_kernel(parts.functions, parts.sizes)
-        self._regions, self._hazard, self._params = map(tuple_on_device, (parts.regions, parts.hazard, parts.params))
+        functions, self._sizes, *arrays = rollout.device_parts(settings.horizon, len(settings.low))
+        self._thresholds, self._kernel = rollout.thresholds, rollout_kernel(functions, self._sizes)
+        self._regions, self._hazard, self._params = map(tuple_on_device, arrays)
         self._sampling = tuple_on_device(Sampling(settings.spread, settings.low, settings.high))
         empty, horizon, da = cuda.device_array, settings.horizon, self._sizes.action
         self._plans = Plans(
@@ -142,8 +141,8 @@ class CudaPlans:
         """Upload thresholds that were replaced since the last plan, as online adaptation does."""
         if self.rollout.thresholds is not self._thresholds:
             self._thresholds = self.rollout.thresholds
-            parts = self.rollout.device_parts(self.settings.horizon, self._sizes.action)
-            self._regions.limits.copy_to_device(parts.regions.limits)
+            _, _, regions, _, _ = self.rollout.device_parts(self.settings.horizon, self._sizes.action)
+            self._regions.limits.copy_to_device(regions.limits)
 
     def _check(self, plans: Plans, n: int, costs: Floats) -> None:
         """Report stage costs that are not finite, if any of these costs is not."""

@@ -16,9 +16,9 @@ from capture_cp.base.checks import CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip
 from capture_cp.kernels.tree import find_group
-from capture_cp.planning.cuda.blocks import THREADS, by_cells
-from capture_cp.planning.cuda.points import by_points
 from capture_cp.planning.cuda.records import Sizes
+from capture_cp.planning.cuda.regions import THREADS, by_cells, by_points
+from capture_cp.planning.plugin import Functions, called_by
 
 SHARED_BYTES = 48 * 1024  # shared memory of a block without an explicit request for more
 
@@ -96,7 +96,7 @@ def _pricer(stage_cost: Any, state: int) -> Any:
 
 
 @cache
-def rollout_kernel(functions: Any, sizes: Sizes) -> Any:
+def rollout_kernel(functions: Functions, sizes: Sizes) -> Any:
     """The kernel for a user's functions, compiled for these sizes.
 
     It writes stage costs of the sequences of every plan, each under its own stream of noise, number `purpose` of its plan.
@@ -109,7 +109,7 @@ def rollout_kernel(functions: Any, sizes: Sizes) -> Any:
         )
     inputs, even = state + action, action + action % 2
     move, price = _mover(functions.step, sizes), _pricer(functions.stage_cost, state)
-    hazard_in = by_points(functions, sizes) if sizes.points else by_cells(sizes)
+    hazard_in = by_points(called_by(functions), sizes) if sizes.points else by_cells(sizes)
 
     @cuda.jit
     def roll_out(plans, sampling, purpose, regions, hazard, params):

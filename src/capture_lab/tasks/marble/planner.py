@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,12 @@ from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.distance import interpolate
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.probes import POINTS
+from capture_cp.planning.plugin import Called
+from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_lab.tasks.marble import dynamics
-from capture_lab.tasks.marble.contact import TOLERANCE, Geometry
+from capture_lab.tasks.marble.contact import TOLERANCE, Geometry, clearance
 from capture_lab.tasks.marble.cspace import MarbleStrata
 from capture_lab.tasks.marble.maps import MILLIMETRE
 from capture_lab.tasks.marble.task import POSITION, Marble
@@ -80,7 +83,7 @@ def model_step(states, action, noise, params):
         after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
             action[0] + params.noise * noise[0, l], action[1] + params.noise * noise[1, l],
-            params.gain, True, params,
+            dynamics.NO_PULL, params.gain, True, params,
         )  # fmt: skip
         _keep(states, l, after, params)
 
@@ -94,7 +97,7 @@ def corrected_step(states, action, noise, params):
             _correction(terms, 0, states, l, action), _correction(terms, 1, states, l, action),
             _correction(terms, 2, states, l, action), _correction(terms, 3, states, l, action),
         )  # fmt: skip
-        after = dynamics.step_pulled(
+        after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
             action[0] + params.noise * noise[0, l], action[1] + params.noise * noise[1, l],
             pull, params.gain, True, params,
@@ -125,6 +128,14 @@ def pit_distance(y, params):
         dx, dy = y[0] - params.pits[p, 0], y[1] - params.pits[p, 1]
         nearest = min(nearest, math.sqrt(dx * dx + dy * dy) - params.pits[p, 2])
     return nearest
+
+
+class _Plain(Called, cached=True):
+    step, stage_cost = model_step, marble_cost
+
+
+class _Corrected(Called, cached=True):
+    step, stage_cost = corrected_step, marble_cost
 
 
 @dataclass(frozen=True)
@@ -194,22 +205,19 @@ def marble_rollout(
     """The cost of plans on one map, with the regions of `cap`."""
     _check_calibration(cap, task)
     weights = weights or MarbleWeights()
+    step = model_step if task.correction is None else corrected_step
+    points = weights.hazard_points
     return FusedRollout(
         cap,
-        model_step if task.correction is None else corrected_step,
+        StepModel(step, 6, POSITION, noise_dims=2, params=marble_params(task, task.model_gain, weights)),
         marble_cost,
-        marble_params(task, task.model_gain, weights),
-        pit_distance if weights.hazard_points else _pit_cells(task, weights.margin),
-        POSITION,
-        noise_dims=2,
-        alpha=alpha,
+        PointHazard(pit_distance, points=points, steepness=1.0) if points else _pit_cells(task, weights.margin),
+        alpha,
+        simultaneous,
         # the spread of one step at every step, like the thresholds of particles; propagated, it would cover the board
         gaussian_scale=np.full(horizon, task.one_step_spread) if isinstance(cap.score, Mahalanobis) else None,
-        simultaneous=simultaneous,
         count_particles=weights.count_particles,
-        check=StateCheck(task.map.geometry),
-        points=weights.hazard_points or POINTS,
-        steepness=1.0,
+        check=partial(_check_state, task.map.geometry),
     )
 
 
@@ -224,7 +232,7 @@ def _pit_cells(task: Marble, margin: float) -> Bools:
 
 
 def _check_calibration(cap: Fitted, task: Marble) -> None:
-    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
+    if not isinstance(cap.strata, MarbleStrata) or cap.strata.digest() != task.strata.digest():
         raise CaptureError(f"the calibration was not made for the map {task.map.name}; calibrate on this map.")
     model = getattr(cap.model_, "__self__", cap.model_)
     if isinstance(model, Marble) and _beliefs(model) != _beliefs(task):
@@ -239,30 +247,9 @@ def _beliefs(task: Marble) -> tuple[Any, ...]:
     return task.model_gain, task.noise, task.correction
 
 
-class StateCheck:
-    """Rejects a state (6,) that is not a marble on the map. In Python, which takes less time for one state than a kernel."""
-
-    def __init__(self, g: Geometry) -> None:
-        (left, right), (low, high) = g.bounds.reshape(2, 2).tolist()
-        self._sides = left - TOLERANCE, right + TOLERANCE, low - TOLERANCE, high + TOLERANCE
-        self._squares = *g.corner.tolist(), float(g.per_pitch), g.contents.shape[1]
-        self._near, self._nearby, self._walls, self._reach = g.near, g.nearby, g.walls.tolist(), g.radius - TOLERANCE
-
-    def __call__(self, state: Floats) -> None:
-        if len(state) != 6 or not self.is_clear(state.item(POSITION[0]), state.item(POSITION[1])):
-            raise CaptureError(
-                f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
-            )
-
-    def is_clear(self, x: float, y: float) -> bool:
-        """Whether a centre is on the board and clear of walls."""
-        left, right, low, high = self._sides
-        if not (left <= x <= right and low <= y <= high):
-            return False
-        corner_x, corner_y, per_pitch, columns = self._squares
-        square = int((x - corner_x) * per_pitch) * columns + int((y - corner_y) * per_pitch)
-        for item in range(self._near.item(square), self._near.item(square + 1)):
-            x0, y0, x1, y1 = self._walls[self._nearby.item(item)]
-            if math.hypot(max(x0 - x, x - x1, 0.0), max(y0 - y, y - y1, 0.0)) < self._reach:
-                return False
-        return True
+def _check_state(geometry: Geometry, state: Floats) -> None:
+    """Reject a state (6,) that is not a marble on the map."""
+    if len(state) != 6 or clearance(state[POSITION[0]], state[POSITION[1]], geometry) < -TOLERANCE:
+        raise CaptureError(
+            f"the state {state.tolist()} is not a marble on the map: x, vx, y, vy, alpha, beta, clear of walls."
+        )

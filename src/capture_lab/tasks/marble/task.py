@@ -23,6 +23,7 @@ from capture_cp.planning.distance import traversable_distance
 from capture_cp.planning.episode import Episode, System
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_lab.tasks.corrected import marble_correction
 from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.contact import TOLERANCE
 from capture_lab.tasks.marble.cspace import MarbleStrata
@@ -98,8 +99,8 @@ class Marble(Task):
         return self.map.name
 
     @property
-    def identity(self) -> dict[str, Any]:
-        return super().identity | {"design": self.design, "test_design": self.test_design}
+    def depends_on(self) -> dict[str, Any]:
+        return super().depends_on | {"design": self.design, "test_design": self.test_design}
 
     @property
     def bounds(self) -> Floats:
@@ -116,7 +117,7 @@ class Marble(Task):
     ) -> tuple[Floats, Ints]:
         """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2).
 
-        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step_pulled`.
+        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step`.
         """
         n = len(states)
         state = finite_array("states", states, (n, 6), "(n, 6)")
@@ -172,13 +173,10 @@ class Marble(Task):
         return Tree(per_stratum=False, max_leaves=LEAVES)
 
     def corrected(self, seed: int) -> Marble:
-        from capture_lab.tasks.marble.corrected import corrected
-
         if not self.training:
             return self
-        teacher = replace(self, drag=self.training_drag)
-        learnt = corrected(teacher, self.training, stream(self.seed_here(seed), "training"))
-        return replace(self, correction=learnt.correction)
+        teacher, rng = replace(self, drag=self.training_drag), stream(self.seed_here(seed), "training")
+        return replace(self, correction=marble_correction(teacher, self.training, rng))
 
     def oracle(self) -> Marble:
         if self.drag:
@@ -198,7 +196,7 @@ class Marble(Task):
         """Standard deviation (m) of the model's next position, by its linear dynamics, on each axis."""
         return comb(dynamics.SUBSTEPS, 3) * dynamics.DT**3 * self.model_gain * dynamics.ROLLING * self.noise
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of everything that the model depends on."""
         return hashlib.sha256(repr(self).encode()).hexdigest()
 

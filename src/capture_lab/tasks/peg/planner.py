@@ -32,7 +32,9 @@ from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, kno
 from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_cp.planning.sums import RegionSums
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.strata import INFEASIBLE
@@ -210,30 +212,25 @@ def peg_cost(mean, action, seen, h, horizon, params):
     return cost
 
 
+class _Called(Called, cached=True):
+    step, stage_cost, particle_cost, particle_stratum = peg_step, peg_cost, particle_cost, particle_stratum
+
+
 def peg_rollout(cap: Fitted, task: Peg, alpha: float = 0.1, weights: PegWeights | None = None) -> FusedRollout:
     """Stage costs of the paper's objective, with the region of the first step, or of those that `cap` was calibrated for."""
     cap.check_fitted()
     _check_calibration(cap, task)
     weights = weights or PegWeights()
     infeasible = known_name("infeasible", weights.infeasible, get_args(Infeasible))
-    return FusedRollout(
-        cap,
-        peg_step,
-        peg_cost,
-        _params(task, weights),
-        None,
-        task.axes,
-        noise_dims=3,
-        alpha=alpha,
-        sums=RegionSums(
-            _costs_of(task.strata, weights.bonuses),
-            particle_cost,
-            particle_stratum,
-            infeasible=infeasible != "nothing",
-            covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
-        ),
-        check=partial(_check_state, task),
+    sums = RegionSums(
+        _costs_of(task.strata, weights.bonuses),
+        particle_cost,
+        particle_stratum,
+        infeasible=infeasible != "nothing",
+        covariance=np.diag((task.settings.noise * ACTION_UNIT) ** 2),
     )
+    model = StepModel(peg_step, 3, task.axes, noise_dims=3, params=_params(task, weights))
+    return FusedRollout(cap, model, peg_cost, sums, alpha, check=partial(_check_state, task))
 
 
 def _params(task: Peg, weights: PegWeights) -> Params:
@@ -278,7 +275,7 @@ def cell_costs(grid: Grid, settings: PegSettings, bonuses: bool = False) -> npt.
 
 def _check_calibration(cap: Fitted, task: Peg) -> None:
     strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
-    same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
+    same = isinstance(strata, PegStrata) and strata.digest() == task.strata.digest()
     believed = getattr(model, "settings", None), getattr(model, "correction", None)
     if not same or believed != (task.settings, task.correction):
         raise CaptureError(

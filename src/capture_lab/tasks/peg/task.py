@@ -18,6 +18,7 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.planning.episode import System
 from capture_cp.spaces.poses import SE2
 from capture_cp.spaces.strata import INFEASIBLE
+from capture_lab.tasks.corrected import peg_correction
 from capture_lab.tasks.peg.cspace import REGIMES, PegStrata
 from capture_lab.tasks.peg.model import NO_CORRECTION, Correction, PegModel, settle
 from capture_lab.tasks.peg.settings import PegSettings
@@ -68,10 +69,9 @@ class Peg(Task):
     rate = 15.0
     max_steps = 75
     particles = PARTICLES
-    test_part = None
+    logged_test = True
     calibration_rollouts = SIZES[CALIBRATION]
     region_steps = 2  # later regions are large and slow to search
-    draws = 1
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"
@@ -138,9 +138,7 @@ class Peg(Task):
         return self(np.hstack([states, actions]), 1, rng)[:, 0]
 
     def corrected(self, seed: int) -> Peg:
-        from capture_lab.tasks.peg.corrected import corrected
-
-        return corrected(self, TRAINING, stream(seed, "peg", "training"))
+        return replace(self, correction=peg_correction(self, TRAINING, stream(seed, "peg", "training")))
 
     def with_correction(self, correction: Any) -> Peg:
         if correction is None:

@@ -16,7 +16,10 @@ from numba import njit
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.planning.fused import FusedRollout
+from capture_cp.planning.plugin import Called
+from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.planning.steps import StepModel
 from capture_lab.tasks.shelf.geometry import jar_at
 from capture_lab.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 
@@ -66,13 +69,20 @@ def stage_cost(mean, action, hazard, h, horizon, params):
     return cost + params.glass * hazard
 
 
+class _Called(Called, cached=True):
+    step, stage_cost, hazard, stratum = step, stage_cost, hazard, stratum
+
+
+class _Stepped(Called, cached=True):
+    step, stage_cost = step, None
+
+
 def shelf_rollout(
     cap: Fitted, task: ShelfTask, horizon: int, weights: ShelfWeights, alpha: float, simultaneous: bool
 ) -> FusedRollout:
     """The cost of plans whose regions must not touch a glass."""
     blurred = task.physics.noise * np.sqrt(np.arange(1, horizon + 1))
-    return FusedRollout(
-        cap, step, stage_cost, task.params_for(weights), hazard, task.axes, 7, alpha, simultaneous=simultaneous,
-        stratum=stratum, gaussian_scale=blurred if type(cap.score_) is Mahalanobis else None, points=POINTS,
-        steepness=STEEPNESS,
-    )  # fmt: skip
+    model = StepModel(step, 14, task.axes, noise_dims=7, params=task.params_for(weights))
+    glass = PointHazard(hazard, stratum, points=POINTS, steepness=STEEPNESS)
+    scale = blurred if type(cap.score_) is Mahalanobis else None
+    return FusedRollout(cap, model, stage_cost, glass, alpha, simultaneous, gaussian_scale=scale)
