@@ -4,12 +4,25 @@ import json
 import shlex
 
 import pytest
-from gap.worlds import ARM, BALL, drops, reaches
 
 from capture_cp.cli import main
 from commands import refused
+from gap.worlds import ARM, BALL, drops, reaches
 
-ROW = {"simulator", "mode", "mode_at", "steps", "seconds", "alpha", "confidence", "quantity", "unit", "bound", "episodes", "rows"}
+ROW = {
+    "simulator",
+    "mode",
+    "mode_at",
+    "steps",
+    "seconds",
+    "alpha",
+    "confidence",
+    "quantity",
+    "unit",
+    "bound",
+    "episodes",
+    "rows",
+}
 COMPARISON = {"simulator", "against", "mode", "steps", "closer", "tied", "farther", "share", "ci95", "ratio"}
 
 
