@@ -208,5 +208,5 @@ class Record:
 
     def episode(self, info: dict[str, Any]) -> Episode:
         """The episode so far; one without an outcome has timed out."""
-        lists = self.states, self.actions, self.plans, self.costs, self.plan_ms
-        return Episode(self.outcome or TIMED_OUT, *map(np.array, lists), info)
+        arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in _ALWAYS}
+        return Episode(self.outcome or TIMED_OUT, info=info, **arrays)
