@@ -249,7 +249,7 @@ class MeasureGap:
             with written_whole(self.columns_file) as temporary:
                 temporary.write_text(columns.toml(), encoding="utf-8")
         console.print(table_of("Columns of the log", ("holds", "columns", "unit", "recognised"), columns.table(), left=_ALL))
-        notes = [*part.log.notes, *(f"{one.name}: {one.note}." for one in part.simulators if one.note)]
+        notes = [*part.log.notes, *part.diverged(), *(f"{one.name}: {one.note}." for one in part.simulators if one.note)]
         for note in notes:
             console.print(f"note: {note}", highlight=False, markup=False)
         for table in tables(gap):
