@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 
-from capture_cp import METHODS, Tree, method
+from capture_cp import Tree, method
+from capture_cp.capture.methods import METHODS
 from capture_lab.tasks.box import Box
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000

@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 
-from capture_cp import HorizonCapture, Rollouts, rollouts_needed
+from capture_cp import HorizonCapture, Rollouts
+from capture_cp.conformal.quantile import rollouts_needed
 from capture_lab.tasks.box import Box
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000

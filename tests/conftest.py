@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import worlds
-from capture_cp import METHODS, Capture
+from capture_cp import Capture
+from capture_cp.capture.methods import METHODS
 from capture_lab.tasks.box import Box
 
 # The same examples on every run, and no deadline: the first call of a kernel includes its compilation.

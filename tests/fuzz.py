@@ -103,8 +103,8 @@ class Bench:
         import numpy as np
         from sklearn.base import clone
 
-        from capture_cp import HorizonCapture, Rollouts, Transitions, Tree, check_batch, method, write_transitions
-        from capture_cp.commands.batch import History
+        from capture_cp import HorizonCapture, Rollouts, Transitions, Tree, method, write_transitions
+        from capture_cp.commands.batch import History, check_batch
         from capture_cp.planning import Episode
         from capture_lab.tasks.box import Box
 
@@ -160,7 +160,8 @@ class Bench:
         """Import and compile whatever a file may call for, so that only what a file does itself is seen later."""
         from sklearn.base import clone
 
-        from capture_cp import Capture, Mahalanobis, NearestParticles, ParticleBox
+        from capture_cp import Capture, Mahalanobis, NearestParticles
+        from capture_cp.conformal.scores import ParticleBox
 
         path = self.folder / "warm"
         for kind, data in self.seeds.items():
@@ -188,8 +189,8 @@ class Bench:
         str(cap.coverage(self.rollouts, 0.3))
 
     def history(self, path: Path) -> None:
-        from capture_cp import Capture, check_batch
-        from capture_cp.commands.batch import History
+        from capture_cp import Capture
+        from capture_cp.commands.batch import History, check_batch
 
         cap = Capture.load(self.folder / "seed.calibration", self.box, self.box.strata)
         history = History.begun_or_continued(path, cap, 0.01, 0)
@@ -200,7 +201,10 @@ class Bench:
         import numpy as np
 
         from capture_cp import read_transitions
+        from capture_cp.data.recognise import match, recognise
+        from capture_cp.data.source import open_log
 
+        match(recognise(open_log(path)), None)
         log = read_transitions(path, **self.columns, episode="episode", time="time")
         assert np.isfinite(log.X).all()
         assert np.isfinite(log.Y).all()

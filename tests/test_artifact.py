@@ -298,7 +298,7 @@ def test_a_crash_while_saving_leaves_the_old_file_and_nothing_else(fitted, saved
 
 
 class Marked:
-    """The box with a fingerprint of its own."""
+    """The box with an identity of its own."""
 
     def __init__(self, box, mark):
         self.box, self.mark = box, mark
@@ -306,7 +306,7 @@ class Marked:
     def __call__(self, X, n_particles, rng):
         return self.box(X, n_particles, rng)
 
-    def fingerprint(self):
+    def identity(self):
         return self.mark
 
 

@@ -1,9 +1,8 @@
-"""A compiled calibration: the answers of the plain one bit for bit, nothing allocated, the same from any thread."""
+"""A compiled calibration: the answers of the plain one bit for bit, the same from any thread."""
 
 from __future__ import annotations
 
 import pickle
-import tracemalloc
 from multiprocessing.pool import ThreadPool
 
 import numpy as np
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from capture_cp import (
     Capture,
     CaptureError,
-    Compiled,
     Euclidean,
     FunctionStrata,
     Grid,
@@ -23,12 +21,13 @@ from capture_cp import (
     Metric,
     NearestParticles,
     OneGroup,
-    ParticleBox,
     PerStratum,
     Torus,
     Tree,
-    Uncalibrated,
 )
+from capture_cp.capture.compiled import Compiled
+from capture_cp.conformal.groups import Uncalibrated
+from capture_cp.conformal.scores import ParticleBox
 from worlds import fit
 
 COMPILED = ["particles", "pcp", "no-strata", "capture-k1", "capture"]
@@ -123,32 +122,6 @@ def test_strata_without_a_grid_have_everything_but_cells(world, fresh):
 @pytest.fixture
 def fast(fitted):
     return fitted["capture"].compile()
-
-
-@pytest.mark.parametrize("rows", [1, 200])
-def test_a_call_allocates_no_array(fast, fresh, rows):
-    """Nothing is kept, and what passes through are numba's records of the arguments, whatever the number of rows."""
-    question = [np.ascontiguousarray(part[:rows]) for part in (fresh.X, fresh.Y, fresh.particles, fresh.m)]
-    q, inside, cells = answers(fast, *question)
-    X, Y, particles, labels = question
-
-    def ask():
-        for _ in range(50):
-            fast.thresholds(X, q)
-            fast.contains(X, Y, particles, labels, inside)
-            fast.count_cells(X, particles, cells)
-
-    tracemalloc.start()
-    try:
-        ask()
-        before = tracemalloc.get_traced_memory()[0]  # the peak, a number above 256, would be an object of its own
-        tracemalloc.reset_peak()
-        ask()
-        after, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert after <= before
-    assert peak - before < 4096
 
 
 def test_threads_share_one_object(fast, fresh):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from capture_cp import CaptureError, clopper_pearson
-from capture_cp.conformal.coverage import CoverageRow, tally
+from capture_cp import CaptureError
+from capture_cp.conformal.coverage import CoverageRow, clopper_pearson, tally
 
 
 @given(st.integers(0, 400), st.integers(0, 400), st.sampled_from([0.5, 0.9, 0.95, 0.999]))

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture_cp import METHODS, Capture
-from capture_cp.base.streams import stream
+from capture_cp.capture.methods import METHODS
 from capture_cp.cli import main
 from capture_cp.report import html
 from capture_cp.report.tables import coverage_page_table
 from capture_lab.studies.demo import Demo, best_rival
 from capture_lab.studies.paper import Paper
 from capture_lab.tasks.marble import drawing
-from capture_lab.tasks.marble.maps import load_map
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.marble.task import Marble
 from pages import CHROMIUM, assert_self_contained, needs_browser, shown_by_browser
@@ -44,12 +42,6 @@ def test_rows_of_coverage_and_planning(made):
     assert sum(row["n"] for row in coverage if row["method"] == "capture" and row["stratum"] != "all") == 3000
     planning = [row for row in content["rows"] if "episodes" in row]
     assert [(row["method"], row["episodes"]) for row in planning] == [("pcp", 2), ("capture", 2)]
-
-
-def test_calibration_can_be_loaded(made):
-    task = Marble(load_map("top-center"))
-    cap = Capture.load(made / "top-center.capture", model=task, strata=task.strata)
-    assert cap.region(task.design_inputs("grid", np.random.default_rng(0))[0], alpha=0.1).volume() >= 0
 
 
 def test_report_needs_nothing_from_elsewhere(made):
@@ -125,15 +117,6 @@ def test_bad_input_is_told_before_any_work(arguments, sentence, tmp_path, monkey
         main(["demo", *arguments])
     assert stop.value.code == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
-
-
-def test_transitions_are_as_many_as_asked_and_differ_by_purpose():
-    task = Marble(load_map("top-center"), absorb=True)
-    # more than the inputs of one design
-    log, other = (task.transitions(80_000, stream(0, "demo", purpose)) for purpose in ("calibration", "test"))
-    assert log.X.shape == (80_000, 8)
-    assert log.Y.shape == (80_000, 2)
-    assert not np.array_equal(log.X, other.X)
 
 
 @pytest.mark.parametrize("cells", [[], [3], [3, 4, 5], [0, 1, 7, 9, 10]])

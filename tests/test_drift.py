@@ -16,18 +16,17 @@ from capture_cp import (
     Capture,
     CaptureError,
     FunctionStrata,
-    JumperMartingale,
     Monitor,
     NearestParticles,
     OneGroup,
-    OnlineRanks,
     PerStratum,
     Tree,
-    Uncalibrated,
-    check_batch,
     one_stratum,
 )
+from capture_cp.commands.batch import check_batch
 from capture_cp.conformal.drift import column_p_values, column_quantiles, holm, shortfall_p_value
+from capture_cp.conformal.groups import Uncalibrated
+from capture_cp.conformal.martingale import JumperMartingale, OnlineRanks
 from capture_cp.conformal.thresholds import GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

@@ -22,12 +22,12 @@ from capture_cp import (
     Tree,
     one_stratum,
     read_transitions,
-    split_rows,
     write_transitions,
 )
+from capture_cp.capture.horizon_scores import HorizonScores
 from capture_cp.conformal.coverage import share_interval, tally
-from capture_cp.conformal.episodes import drawn_rows, one_of_each
-from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
+from capture_cp.conformal.episodes import drawn_rows, one_of_each, split_rows
+from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP, EpisodeScores, GroupScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 ERROR = 1e-4  # a right implementation fails a test here once in ten thousand runs, were the seeds not fixed
@@ -48,7 +48,7 @@ def run(rng, episodes, steps, spread=3.0):
 
 def collected(scores, groups, n_groups, units, rng):
     number = np.unique(units, return_inverse=True)[1]
-    return EpisodeScores.from_groups(scores, groups, n_groups, drawn_rows(number, rng), number)
+    return EpisodeScores.collected(scores, groups, n_groups, drawn_rows(number, rng), number)
 
 
 # -- thresholds -----------------------------------------------------------------------------------------------------------
@@ -95,6 +95,20 @@ def test_thresholds_are_those_of_the_definition(n, episodes, alpha, before, seed
         assert found[j] == obvious(scores.tolist(), units.tolist(), groups.tolist(), j, alpha, before)
         visits = len({u for u, g in zip(units, groups) if g == j})
         assert before or known.sizes[j] == visits
+
+
+@pytest.mark.parametrize("weighting", [PER_GROUP, PER_EPISODE])
+def test_pieces_of_an_episode_share_its_weight_at_every_step_of_a_horizon(weighting):
+    rng = np.random.default_rng(4)
+    episodes, steps, n_groups = np.repeat(np.arange(30), rng.integers(1, 5, 30)), 2, 4
+    scores = rng.integers(0, 30, (len(episodes), steps)) / 7.0
+    groups = rng.integers(0, 2, scores.shape) + 2 * np.arange(steps)
+    role = np.full(len(episodes), 2)
+    found = HorizonScores(scores, groups, episodes, role, n_groups, weighting).at(0.2)
+    for s in range(steps):
+        for j in (2 * s, 2 * s + 1):
+            columns = scores[:, s].tolist(), episodes.tolist(), groups[:, s].tolist()
+            assert found[j] == obvious(*columns, j, Fraction(1, 5), weighting == PER_EPISODE)
 
 
 def test_which_step_is_drawn_is_uniform():
@@ -277,11 +291,10 @@ def test_intervals_by_episode_hold(episodes, kind, repeated):
 @given(st.integers(1, 30), st.integers(0, 999))
 def test_an_interval_holds_what_was_seen_and_narrows_with_the_level(episodes, seed):
     rng = np.random.default_rng(seed)
-    weights = rng.random(episodes)
-    hits = weights * rng.choice([0.0, 0.5, 1.0], episodes)
-    wide, narrow = (share_interval(hits, weights, level) for level in (0.99, 0.8))
-    assert 0.0 <= wide[0] <= narrow[0] <= hits.sum() / weights.sum() + 1e-5
-    assert hits.sum() / weights.sum() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
+    shares = rng.choice([0.0, 0.5, 1.0], episodes)
+    wide, narrow = (share_interval(shares, level) for level in (0.99, 0.8))
+    assert 0.0 <= wide[0] <= narrow[0] <= shares.mean() + 1e-5
+    assert shares.mean() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
 
 
 # -- splits and files -----------------------------------------------------------------------------------------------------

@@ -52,9 +52,9 @@ def test_an_extended_calibration_has_the_scores_of_both_logs(groups):
 
 def test_extending_leaves_the_calibration_as_it_was():
     cap = fitted(log(2000, 1))
-    before = cap.fingerprint()
-    assert extend_calibration(cap, log(500, 2)).fingerprint() != before
-    assert cap.fingerprint() == before
+    before = cap.digest()
+    assert extend_calibration(cap, log(500, 2)).digest() != before
+    assert cap.digest() == before
 
 
 @pytest.mark.parametrize("length", [None, 5])
@@ -76,7 +76,7 @@ def test_an_extended_calibration_survives_its_file(tmp_path):
         more = extend_calibration(fitted(log(2000, 1, length)), log(1000, 2, length))
         more.save(tmp_path / "more.capture")
         loaded = Capture.load(tmp_path / "more.capture", BOX.model, BOX.strata)
-        assert loaded.fingerprint() == more.fingerprint()
+        assert loaded.digest() == more.digest()
         assert sources_of(loaded) == sources_of(more)
         again = extend_calibration(loaded, log(500, 3, length))
         assert [source["rows"] for source in sources_of(again)] == [2000, 1000, 500]
@@ -144,10 +144,7 @@ def test_extended_calibrations_cover(alpha):
 def test_a_part_of_a_log_extends_as_its_rows_do():
     cap, data = fitted(log(2000, 1)), log(1000, 2)
     chosen = np.random.default_rng(0).random(1000) < 0.5
-    assert (
-        extend_calibration(cap, LogPart(data, chosen)).fingerprint()
-        == extend_calibration(cap, data.rows(chosen)).fingerprint()
-    )
+    assert extend_calibration(cap, LogPart(data, chosen)).digest() == extend_calibration(cap, data.rows(chosen)).digest()
 
 
 def test_what_cannot_be_put_together_is_refused():

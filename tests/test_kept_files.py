@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-from capture_cp import Capture, Certificate, FunctionStrata, HorizonCapture, Monitor, load_calibration, residual
+from capture_cp import Capture, FunctionStrata, HorizonCapture, Monitor, load_calibration, residual
+from capture_cp.certificates.certificate import Certificate
 from capture_cp.cli import main
 from capture_cp.models import gaussian
 from capture_lab.tasks.box import Box
@@ -81,7 +82,7 @@ def answers(cap):
         "score": repr(cap.score_),
         "grouping": repr(cap.groups_),
         "data": cap.data_["sha256"],
-        "fingerprint": cap.fingerprint(),
+        "fingerprint": cap.digest(),
     }
 
 

@@ -11,7 +11,7 @@ from numba import njit
 from benchmarks.contact_strata import arm_scene
 from capture_cp.kernels.kinematics import place_links
 from capture_cp.kernels.trig import arc, cosine_sine
-from capture_cp.spaces.links import Tree
+from capture_cp.spaces.swept_parts import Tree
 from capture_lab.tasks.peg.task import Peg
 
 mujoco = pytest.importorskip("mujoco")

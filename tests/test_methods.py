@@ -14,13 +14,13 @@ from capture_cp import (
     Mahalanobis,
     NearestParticles,
     OneGroup,
-    ParticleBox,
     Tree,
-    Uncalibrated,
-    calibrated_covariance,
     conformal_quantile,
     method,
 )
+from capture_cp.conformal.gaussian import calibrated_covariance
+from capture_cp.conformal.groups import Uncalibrated
+from capture_cp.conformal.scores import ParticleBox
 from worlds import PARTICLES, fit
 
 PAPER_TREE = Tree(per_stratum=False)

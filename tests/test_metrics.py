@@ -6,7 +6,8 @@ from numba import njit
 from scipy.linalg import logm
 from scipy.spatial.transform import Rotation
 
-from capture_cp import SE2, SE3, Capture, CaptureError, Euclidean, FunctionMetric, NearestParticles, OneGroup, Product, Torus
+from capture_cp import SE2, SE3, Capture, CaptureError, Euclidean, NearestParticles, OneGroup, Product, Torus
+from capture_cp.spaces.metrics import FunctionMetric
 from capture_cp.spaces.strata import one_stratum
 
 

@@ -168,7 +168,7 @@ class TestMujocoRollout:
         assert not np.array_equal(particles, one(pushes, 7, rng(1)))
         other = mujoco_rollout(PUCK, seed=1, **settings)
         assert not np.array_equal(particles, other(pushes, 7, rng()))
-        assert one.fingerprint() == two.fingerprint() != other.fingerprint()
+        assert one.identity() == two.identity() != other.identity()
         again = pickle.loads(pickle.dumps(one))
         assert np.array_equal(particles, again(pushes, 7, rng()))
 

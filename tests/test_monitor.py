@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import (
-    Capture,
-    CaptureError,
-    FunctionStrata,
-    JumperMartingale,
-    Monitor,
-    NearestParticles,
-    PerStratum,
-    check_batch,
-)
+from capture_cp import Capture, CaptureError, FunctionStrata, Monitor, NearestParticles, PerStratum
 from capture_cp.capture.artifact import MONITOR_FORMAT, read, write
-from capture_cp.commands.batch import History
+from capture_cp.commands.batch import History, check_batch
+from capture_cp.conformal.martingale import JumperMartingale
 
 ERROR = 1e-4
 SIGN = FunctionStrata(lambda Y: (Y[:, 0] > 0).astype(int), ["left", "right"])

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
 import oracles
-from capture_cp import SE2, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile, conformal_rank
+from capture_cp import SE2, Grid, Mahalanobis, OneGroup, PerStratum, Tree, conformal_quantile
 from capture_cp.base import layouts
 from capture_cp.conformal.groups import Examples, _tree_nodes
+from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.threshold_table import ThresholdTable
 from capture_cp.kernels import cells, distance, gaussian, nearest, tree
 from capture_cp.spaces.strata import GridStrata, columns_of

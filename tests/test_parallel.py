@@ -111,7 +111,8 @@ def test_forked_processes_calibrate_and_ask(layer, code):
 DISABLED = """
 import numpy as np
 from numba import njit
-from capture_cp import Capture, CaptureError, ParticleBox, OneGroup
+from capture_cp import Capture, CaptureError, OneGroup
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.planning import FusedRollout, plugin
 from capture_lab.tasks.box import Box
 

@@ -107,7 +107,7 @@ def test_shapely_vertex_lists_and_geojson_are_the_same():
         [{"type": "Polygon", "coordinates": [PILLAR]}, BENT],
     ]
     made = [GridStrata.from_polygons(form, BOUNDS, 0.05, radius=0.03) for form in forms]
-    assert len({strata.fingerprint() for strata in made}) == 1
+    assert len({strata.digest() for strata in made}) == 1
 
 
 def test_strata_without_cells_are_left_out():

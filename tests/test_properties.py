@@ -11,21 +11,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import oracles
-from capture_cp import (
-    METHODS,
-    SE2,
-    Capture,
-    Euclidean,
-    Mahalanobis,
-    Metric,
-    NearestParticles,
-    OneGroup,
-    ParticleBox,
-    PerStratum,
-    Tree,
-    Uncalibrated,
-    method,
-)
+from capture_cp import SE2, Capture, Euclidean, Mahalanobis, Metric, NearestParticles, OneGroup, PerStratum, Tree, method
+from capture_cp.capture.methods import METHODS
+from capture_cp.conformal.groups import Uncalibrated
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.conformal.thresholds import GroupScores
 from worlds import PARTICLES
 

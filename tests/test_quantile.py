@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
-from capture_cp import CaptureError, conformal_quantile, conformal_rank, size_needed
+from capture_cp import CaptureError, conformal_quantile, size_needed
+from capture_cp.conformal.quantile import conformal_rank
 
 TENTHS = [Fraction(i, 10) for i in range(1, 10)]
 ALPHAS = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -209,6 +211,24 @@ def test_lists_of_parquet_are_read_by_their_width(tmp_path, body):
     assert alone.ctrl == ("action_0", "action_1", "action_2")
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_names_in_a_lerobot_data_set_are_those_of_the_joints(tmp_path, body, nested):
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "data").mkdir()
+    names = ["a.pos", "b.pos", "c.pos"]
+    feature = {"dtype": "float32", "shape": [3], "names": {"motors": names} if nested else names}
+    features = {"observation.state": feature, "action": feature, "timestamp": {"shape": [1], "names": None}}
+    (tmp_path / "meta" / "info.json").write_text(json.dumps({"codebase_version": "v3.0", "features": features}))
+    lists = {"observation.state": list(body.v), "action": list(body.w)}
+    parquet.write_table(pyarrow.table({"episode_index": body.run, **lists}), tmp_path / "data" / "file-000.parquet")
+    states = match(recognise(open_log(tmp_path)), HINGES[::-1], [(name, name) for name in "cba"])
+    assert states.qpos == tuple(f"observation.state_{i}" for i in (2, 1, 0))
+    assert states.ctrl == tuple(f"action_{i}" for i in (2, 1, 0))
+    for broken in ("{", "[]", json.dumps({"features": {"observation.state": {"names": 3}, "action": []}}), "{}"):
+        (tmp_path / "meta" / "info.json").write_text(broken)
+        assert list(recognise(open_log(tmp_path)).joints["position"]) == [f"observation.state_{i}" for i in range(3)]
+
+
 # -- episodes, times and angles -------------------------------------------------------------------------------------------
 
 
@@ -259,6 +279,13 @@ def test_names_say_what_they_hold():
     assert {name: meaning(name) for name in said} == said
 
 
+def test_many_columns_and_long_names_do_not_hang(tmp_path):
+    """Minutes where the time grows as the square of either."""
+    names = [*(f"{kind}_{i}" for kind in "abvdqw" for i in range(1200)), *(f"{x * 20_000}" for x in ("_", "q_", "x."))]
+    parquet.write_table(pyarrow.table({name: np.arange(8.0) % 3 for name in names}), tmp_path / "log.parquet")
+    assert recognise(open_log(tmp_path / "log.parquet")).poses == []
+
+
 # -- TOML, and flags in place of what is recognised -------------------------------------------------------------------------
 
 
@@ -269,7 +296,9 @@ def test_a_mapping_is_written_and_read(read, body):
     found = read(**body.clock, **columns, other=body.v[:, 2])
     joints, acts = [*FREE, Joint("hinge", "hinge")], [("motor", "hinge")]
     states = match(found, joints, acts)
-    assert StateColumns.from_toml(states.toml(), found, joints, acts) == states
+    again = StateColumns.from_toml(states.toml(), found, joints, acts)
+    assert replace(again, why=states.why) == states
+    assert {again.why[name] for name in states.qpos} == {"named by you"}
     edited = states.toml().replace('"hinge.position" = "hinge"', '"hinge.position" = "other"').replace('"toss"', '""')
     again = StateColumns.from_toml(edited, found, joints, acts)
     assert (again.qpos[-1], again.episode) == ("other", None)
@@ -284,6 +313,9 @@ def test_a_mapping_is_written_and_read(read, body):
         with pytest.raises(CaptureError, match=sentence):
             StateColumns.from_toml(text, found, joints, acts, "mine")
     more = {"hinge.velocity": "other", "cube.velocity": "px, py,pz", "motor.command": "hinge"}
+    assert match(found, joints, acts, overrides={"hinge": "other"}).qpos[-1] == "other"
+    with pytest.raises(CaptureError, match="unknown pose 'hinge,other'"):
+        match(found, joints, acts, overrides={"cube": "hinge,other"})
     told = match(found, joints, acts, overrides=more)
     assert told.qvel == ("px", "py", "pz", "", "", "", "other")
     assert told.ctrl == ("hinge",)

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
-from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, as_step, method, residual
+from capture_cp import Capture, CaptureError, HorizonCapture, Rollouts, Tree, method, residual
+from capture_cp.capture.horizon_particles import as_step
 from capture_cp.models import ensemble
 from capture_cp.models.residual import Residual
 from test_guarantees import p_above, p_below
@@ -234,7 +235,7 @@ def test_an_untrained_model_is_refused(box, world):
         lambda: model(world.X, 4, np.random.default_rng(0)),
         lambda: model.gaussian(world.X),
         model.linear_correction,
-        model.fingerprint,
+        model.identity,
     ):
         with pytest.raises(CaptureError, match="residual model is not trained yet; call fit"):
             use()
@@ -275,14 +276,14 @@ def test_clone_forgets_and_pickle_remembers(box, train, fresh, corrected):
     assert repr(again) == f"Residual(model={box!r}, regressor=LinearRegression())"
     assert not hasattr(again, "regressor_")
     kept = pickle.loads(pickle.dumps(corrected))
-    assert kept.fingerprint() == corrected.fingerprint()
+    assert kept.identity() == corrected.identity()
     assert kept.trained_on(train.X, train.Y).all()
     assert not hasattr(corrected.regressor, "coef_")  # the one given stays as it was
 
 
-def test_the_fingerprint_tells_settings_and_training_data_apart(box, train):
+def test_the_identity_tells_settings_and_training_data_apart(box, train):
     prints = {
-        residual(box, regressor, **settings).fit(X, Y).fingerprint()
+        residual(box, regressor, **settings).fit(X, Y).identity()
         for regressor, X, Y, settings in [
             (Ridge(), train.X, train.Y, {}),
             (Ridge(), train.X[1:], train.Y[1:], {}),
@@ -295,7 +296,7 @@ def test_the_fingerprint_tells_settings_and_training_data_apart(box, train):
         ]
     }
     assert len(prints) == 8
-    assert residual(box, Ridge()).fit(train.X, train.Y).fingerprint() in prints
+    assert residual(box, Ridge()).fit(train.X, train.Y).identity() in prints
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

@@ -122,6 +122,7 @@ def damaged(folder, name, change):
         ("control.csv", lambda text: text + "CONTROL,1\n", "data row 31 of .* has 2 values under 3 names"),
         ("control.csv", lambda text: text.splitlines()[0], "holds no transitions"),
         ("control.csv", lambda text: "", "control.csv is empty"),
+        ("control.csv", lambda text: text.replace("[", "[[", 1).replace("]", "]]", 1), "data row 1 .* a list of 2 numbers"),
         ("joint_list.txt", lambda text: "Jaw\nJaw\n", "does not name every joint of the robot once"),
         ("joint_list.txt", lambda text: "Jaw\n", "differs from that of one"),
         ("state_motor.csv", lambda text: text.replace("torques", "heat"), "has other columns than that of one"),
@@ -134,6 +135,16 @@ def test_damage_is_one_sentence(tmp_path, name, change, sentence):
     with pytest.raises(CaptureError, match=sentence) as found:
         table(open_log(tmp_path))
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("control.csv", "not a CSV file of SAGE"), ("joint_list.txt", "every joint")]
+)
+def test_what_is_no_text_is_refused(tmp_path, name, sentence):
+    motion(tmp_path / "one")
+    (tmp_path / "one" / name).write_bytes(b"\xff\xfe\x00" * 9)
+    with pytest.raises(CaptureError, match=sentence):
+        table(open_log(tmp_path))
 
 
 def test_other_folders_are_refused_as_before(tmp_path):

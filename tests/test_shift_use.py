@@ -8,20 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import (
-    Capture,
-    CaptureError,
-    CaptureWarning,
-    Examples,
-    Monitor,
-    PerStratum,
-    Shift,
-    Tree,
-    Uncalibrated,
-    check_batch,
-    size_needed,
-)
+from capture_cp import Capture, CaptureError, CaptureWarning, Monitor, PerStratum, Shift, Tree, size_needed
 from capture_cp.capture import artifact
+from capture_cp.commands.batch import check_batch
+from capture_cp.conformal.groups import Examples, Uncalibrated
 from capture_cp.conformal.weighted import Ratios
 from test_artifact import forge
 from test_shift import STRATA, TREE, capture, logged, model, of, transitions, uniform
@@ -202,7 +192,7 @@ def test_a_loaded_calibration_answers_as_the_saved_one(file, name):
     again = Capture.load(file, model, STRATA)
     assert again.shift_ == cap.shift_
     assert again.shift_.responsible == name
-    assert again.fingerprint() == cap.fingerprint()
+    assert again.digest() == cap.digest()
     assert np.array_equal(again.thresholds(X, 0.2), cap.thresholds(X, 0.2))
     assert np.array_equal(again.effective_sizes(), cap.effective_sizes())
     assert str(again.coverage(X, Y, 0.2, rng=1)) == str(cap.coverage(X, Y, 0.2, rng=1))

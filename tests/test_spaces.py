@@ -141,7 +141,7 @@ def test_a_function_of_the_configuration_gives_the_same_strata(looked_up):
     same = FunctionStrata(looked_up.index, ["free", "edge"], grid=looked_up.grid)
     assert np.array_equal(same.labels, looked_up.labels)
     assert same.sizes.tolist() == looked_up.sizes.tolist()
-    assert same.fingerprint() == looked_up.fingerprint()
+    assert same.digest() == looked_up.digest()
 
 
 def test_strata_of_a_function_need_a_grid_only_for_cells():

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from benchmarks.contact_strata import PAIRS, arm_configurations, arm_scene
 from capture_cp import CaptureError, ContactStrata, Strata, SweptStrata
 from capture_cp.kernels.swept import swept_stratum
-from solids import ball, box, capsule, hull
+from solids import ball, box, capsule
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -20,11 +20,9 @@ SOLIDS = {
     "ball": ball(0.05),
     "capsule": capsule(0.03, 0.1),
     "box": box(0.1, 0.06, 0.03),
-    "gem": hull("gem", 30, 0.06, 2),
 }
-DRUM = 'type="cylinder" size="0.05 0.1"'
 #: Both sides move: the second body hangs on a hinge of its own.
-SCENE = f"""<mujoco><asset>{SOLIDS["gem"].asset}</asset><worldbody>
+SCENE = """<mujoco><worldbody>
   <geom name="floor" type="plane" size="1 1 1" pos="0 0 -0.2" euler="10 5 0"/>
   <body name="moved"><freejoint/>%s</body>
   <body name="door" pos="0.3 0 0"><joint axis="0 1 1"/>%s</body>
@@ -32,7 +30,7 @@ SCENE = f"""<mujoco><asset>{SOLIDS["gem"].asset}</asset><worldbody>
 
 
 def scene(one, other):
-    geoms = [DRUM if name == "drum" else SOLIDS[name].geom for name in (one, other)]
+    geoms = [SOLIDS[name].geom for name in (one, other)]
     return SCENE % tuple(
         f'<geom name="{name}" pos="0.02 0.01 0" euler="20 0 40" {geom}/>' for name, geom in zip("ab", geoms)
     )
@@ -45,15 +43,10 @@ def poses(n, seed=0):
 
 
 @pytest.mark.parametrize("spacing", [None, 0.04, 0.02])
-@pytest.mark.parametrize(
-    "names",
-    [("box", "box"), ("gem", "box"), ("box", "drum"), ("drum", "gem"), ("capsule", "gem"), ("gem", "gem")],
-    ids="-".join,
-)
-def test_covers_hold_what_they_cover_and_stick_out_by_no_more_than_they_say(names, spacing):
-    swept = SweptStrata(scene(*names), [("a", "b")], spacing=spacing)
+def test_covers_hold_what_they_cover_and_stick_out_by_no_more_than_they_say(spacing):
+    swept = SweptStrata(scene("box", "box"), [("a", "b")], spacing=spacing)
     Y = poses(400)
-    measured, exact = swept.distances(Y), ContactStrata(scene(*names), [("a", "b")]).distances(Y)
+    measured, exact = swept.distances(Y), ContactStrata(scene("box", "box"), [("a", "b")]).distances(Y)
     apart = exact > 0
     assert (measured <= exact + 1e-6)[apart].all()
     assert (measured >= exact - swept.excess - 1e-6)[apart].all()
@@ -109,13 +102,13 @@ def test_spheres_of_ones_own_take_the_place_of_geoms():
     assert (swept.excess == 0).all()
 
 
-def test_copies_by_pickle_and_fingerprints():
+def test_copies_by_pickle_have_the_same_digest():
     swept = SweptStrata(scene("box", "box"), [("a", "b")], spacing=0.03)
     again, Y = pickle.loads(pickle.dumps(swept)), poses(50)
-    assert again.fingerprint() == swept.fingerprint()
+    assert again.digest() == swept.digest()
     assert (again.index(Y) == swept.index(Y)).all()
     others = [SweptStrata(scene("box", "box"), [("a", "b")], spacing=0.02), ContactStrata(scene("box", "box"), [("a", "b")])]
-    assert len({swept.fingerprint(), *(other.fingerprint() for other in others)}) == 3
+    assert len({swept.digest(), *(other.digest() for other in others)}) == 3
 
 
 EGG = (

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from capture_cp import METHODS, CaptureError, Tree, method
+from capture_cp import CaptureError, Tree, method
+from capture_cp.capture.methods import METHODS
 from capture_cp.cli import main
 from capture_cp.planning.episode import Episode
 from capture_cp.report.solids import rendered
@@ -119,29 +120,11 @@ def test_without_a_recording_an_episode_is_played(tmp_path, capsys):
         assert video.n_frames == steps + 1
 
 
-def test_the_picture_shows_the_region():
-    """The close-up of a step differs between two methods by their regions only."""
-    pictures = [filmed(marble_episode(name)).draw(2) for name in ("capture", "lucca")]
-    assert pictures[0].shape == pictures[1].shape
-    assert pictures[0].dtype == np.uint8
-    assert (pictures[0] != pictures[1]).any()
-
-
 def test_pictures_do_not_depend_on_those_before():
     film_ = filmed(marble_episode())
     first = film_.draw(1)
     film_.draw(3)
     assert (film_.draw(1) == first).all()
-
-
-@pytest.mark.parametrize("name", ["capture", "lucca"])
-def test_peg_episodes_are_drawn_with_their_regions(name):
-    cap, episode = peg_episode(name)
-    film_ = filmed(episode)
-    pictures = [film_.draw(step) for step in (0, STEPS)]
-    assert pictures[0].shape == pictures[1].shape
-    wanted = cap.region(episode.inputs[0], prediction=None if name == "lucca" else episode.particles[0])
-    assert recorded_region(episode, film_.cap, 0).cells().tolist() == wanted.cells().tolist()
 
 
 @pytest.mark.parametrize("recorded", [marble_episode, lambda: peg_episode()[1]], ids=["marble", "peg"])
@@ -214,14 +197,6 @@ def test_unknown_endings_are_refused(capsys, run, tmp_path):
     assert "a video ends in .mp4, .webp, .gif" in refused_film(capsys, run, tmp_path / "run.avi")
 
 
-def test_unwritable_places_are_refused(capsys, run):
-    assert "cannot write /no/such/folder/run.gif" in refused_film(capsys, run, "/no/such/folder/run.gif")
-
-
-def test_missing_episodes_are_refused(capsys, tmp_path):
-    assert "does not exist" in refused_film(capsys, tmp_path / "none.npz", tmp_path / "run.gif")
-
-
 def test_damaged_episodes_are_refused(capsys, run, tmp_path):
     run.write_bytes(run.read_bytes()[:-400])
     assert "is not a capture-cp episode, or is damaged" in refused_film(capsys, run, tmp_path / "run.gif")
@@ -242,29 +217,6 @@ def test_missing_ffmpeg_is_told_with_a_way_out(capsys, run, monkeypatch):
 def test_missing_matplotlib_is_told(capsys, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     assert "plots need matplotlib" in refused_film(capsys, run, "run.gif")
-
-
-@pytest.mark.parametrize("speed", ["0", "-1", "nan", "1000"])
-def test_speeds_without_meaning_are_refused(capsys, run, speed):
-    assert "expected a number from 0.01 to 10" in refused_film(capsys, run, "a.gif", "--film-speed", speed)
-
-
-@pytest.mark.parametrize(
-    ("info", "sentence"),
-    [
-        ({}, "expected task, options and map among them"),
-        ({"task": "marble", "options": {}, "map": "centre", "method": "capture"}, "Did you mean 'center'?"),
-        ({"task": "peg", "options": {}, "map": "planar", "method": "capture"}, "not of the peg: its states are"),
-        ({"task": "pegs", "options": {}, "map": "planar"}, "unknown task of the episode, 'pegs'"),
-        ({"task": "os:system", "options": {}, "map": "planar"}, "unknown task of the episode, 'os:system'"),
-        ({"task": "marble", "options": {"model_gain": "fast"}, "map": "center"}, "which is not a valid option of marble"),
-    ],
-)
-def test_episodes_of_something_else_are_refused(info, sentence):
-    whole = marble_episode()
-    with pytest.raises(CaptureError) as error:
-        filmed(bare(whole.states, whole.actions, **info))
-    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(

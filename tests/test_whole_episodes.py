@@ -20,9 +20,9 @@ from capture_cp import (
     OneGroup,
     PerStratum,
     Tree,
-    clopper_pearson,
     one_stratum,
 )
+from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.conformal.episodes import drawn_rows, numbered_at_random
 from capture_cp.conformal.groups import Uncalibrated
 from capture_cp.conformal.quantile import conformal_rank
@@ -62,7 +62,7 @@ def weighed_before(scores):
 
 
 def collected(scores, groups, n_groups, ids, rng):
-    return EpisodeScores.from_groups(scores, groups, n_groups, drawn_rows(ids, rng), numbered_at_random(ids, rng))
+    return EpisodeScores.collected(scores, groups, n_groups, drawn_rows(ids, rng), numbered_at_random(ids, rng))
 
 
 def capture(groups, strata=THREE, **settings):
@@ -283,7 +283,7 @@ def test_a_calibration_survives_saving(tmp_path, box, by_runs):
     assert np.array_equal(again.calibration_.episode, by_runs.calibration_.episode)
     for confidence in (None, 0.9):
         assert np.array_equal(again.group_thresholds(0.2, True, confidence), by_runs.group_thresholds(0.2, True, confidence))
-    assert again.fingerprint() == by_runs.fingerprint()
+    assert again.digest() == by_runs.digest()
 
 
 SAVED_BEFORE = "saved without episode numbers.*calibrate again"
@@ -299,7 +299,7 @@ def test_a_file_without_numbers_loads_and_answers_for_a_random_step(tmp_path, bo
     assert by_runs.calibration_.weighting == "each group"
     with pytest.raises(CaptureError, match=SAVED_BEFORE):
         again.group_thresholds(**ASK)
-    assert again.fingerprint() == older.fingerprint() != by_runs.fingerprint()
+    assert again.digest() == older.digest() != by_runs.digest()
 
 
 FORGED = {

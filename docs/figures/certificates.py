@@ -7,7 +7,7 @@ import json
 import matplotlib.pyplot as plt
 import numpy as np
 
-from capture_cp import clopper_pearson
+from capture_cp.conformal.coverage import clopper_pearson
 from figures.style import DOCS, save
 
 #: From fast to slow: weights of squared speed and squared tilt.

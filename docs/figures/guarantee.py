@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
 
-from capture_cp import Tree, conformal_quantile, conformal_rank, method
+from capture_cp import Tree, conformal_quantile, method
+from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.report.style import STRATA_COLOURS
 from capture_lab.tasks.box import Box
 from figures.style import CORNER, DARK_EDGE, EDGE, FREE, INK, MARKERS, save

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from capture_cp import METHODS, SE2, Capture, FunctionStrata, Grid, NearestParticles, PerStratum, method
+from capture_cp import SE2, Capture, FunctionStrata, Grid, NearestParticles, PerStratum, method
+from capture_cp.capture.methods import METHODS
 from capture_cp.report.regions import plot_strata
 from capture_cp.report.style import INFEASIBLE_COLOUR, STRATA_COLOURS
 from capture_lab.tasks.box import Box

@@ -6,8 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, Certificate, Outcomes, Risk, Standing, judge
+from capture_cp import CaptureError
+from capture_cp.certificates.certificate import Certificate
+from capture_cp.certificates.outcomes import Outcomes
 from capture_cp.certificates.page import write_certificate_page
+from capture_cp.certificates.risks import Risk
+from capture_cp.certificates.standing import Standing
+from capture_cp.certificates.verdict import judge
 
 FALLS, LATE = Risk("falls", ("fell",), 0.05), Risk("late", ("timed out",), 0.2)
 

@@ -44,13 +44,6 @@ def test_a_seed_is_an_episode(env_id):
     assert not np.array_equal(first, other)
 
 
-def test_a_policy_that_draws_from_the_seed_does_not_know_the_noise():
-    env, box = TaskEnv(Box()), Box()
-    start = env.reset(seed=5)[0]
-    plain = box.true_step(start[None], np.zeros((1, 2)), np.random.default_rng(5))[0]
-    assert not np.allclose(env.step([0.0, 0.0])[0], plain)
-
-
 def test_a_step_is_the_true_systems_with_an_action_cut_back_to_its_bounds():
     env = TaskEnv(Box(noise=0.0))
     env.reset(options={"state": [0.2, 0.1]})

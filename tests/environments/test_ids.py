@@ -11,7 +11,6 @@ import pytest
 
 import capture_lab.gym
 from capture_cp import CaptureError
-from capture_lab.gym import TaskEnv
 from capture_lab.tasks import TASKS, find_task, register_task
 from capture_lab.tasks.box import Box
 
@@ -87,9 +86,3 @@ def test_without_gymnasium_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(CaptureError, match=r'install it with: pip install "capture-cp\[gym\]"'):
         capture_lab.gym.register_envs()
-
-
-def test_environments_of_one_place_share_its_task_unless_it_has_options():
-    first, second, other = (TaskEnv("box", **options).task for options in ({}, {}, {"noise": 0.0}))
-    assert first is second
-    assert (first.noise, other.noise) == (0.02, 0.0)

@@ -66,13 +66,6 @@ def test_a_seed_fixes_everything_and_none_goes_on():
         env.reset(seed=[1, 2])
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(3, [False, False, True]), (-1, [False] * 3)])
-def test_limits(limit, expected):
-    env = gymnasium.make_vec("capture/Box-v0", num_envs=2, max_episode_steps=limit, noise=0.0)
-    env.reset(seed=0)
-    assert [env.step(np.zeros((2, 2)))[3].all() for _ in range(3)] == expected
-
-
 def test_regions_of_those_that_stepped(box, fitted):
     cap = fitted["capture"]
     env = TaskVectorEnv(3, box, regions=cap, alpha=0.2)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from capture_cp import SE2, Euclidean, Grid, GridStrata, Mahalanobis, NearestParticles, ParticleBox
+from capture_cp import SE2, Euclidean, Grid, GridStrata, Mahalanobis, NearestParticles
 from capture_cp.conformal.on_cuda import on_cuda
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.cuda.conformal import scores
 from capture_cp.kernels.distance import nearest_whole
 from capture_cp.kernels.nearest import kth_squared

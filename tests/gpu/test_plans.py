@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp import METHODS, Capture, CaptureError, CaptureWarning
+from capture_cp import Capture, CaptureError, CaptureWarning
+from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.kernels.random import stream

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capture_cp import Cloud, FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
+from capture_cp import FunctionStrata, HorizonCapture, NearestParticles, Rollouts, Tree
+from capture_cp.capture.horizon_particles import Cloud
 from capture_lab.tasks.box import Box
 
 AXES = (0, 1)

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 import oracles
-from capture_cp import Cloud, OneGroup, PerStratum, Tree
+from capture_cp import OneGroup, PerStratum, Tree
+from capture_cp.capture.horizon_particles import Cloud
 from horizon.boxes import Line, box_rollouts, horizon_capture, rows
 from test_guarantees import p_above, p_below, rejected
 

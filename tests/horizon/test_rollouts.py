@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capture_cp import CaptureError, Rollouts, Tree, rollouts_needed, split_log
+from capture_cp import CaptureError, Rollouts, Tree
+from capture_cp.conformal.quantile import rollouts_needed
+from capture_cp.data.rollouts import split_log
 from horizon.boxes import Line, box_rollouts
 
 AXES = (0, 2)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from capture_cp.cli import main
-from capture_cp.commands.inspect import proposed, proposed_topics
+from capture_cp.commands.inspect import proposed
+from capture_cp.data.bags import BagSource
 from capture_cp.data.roles import recognise
 from capture_cp.data.source import Column, open_log
 from commands import refused
@@ -97,14 +98,31 @@ def test_names_tell_what_a_column_is_for(tmp_path):
     assert (passive.state, passive.action, passive.next) == (["x"], [], ["next_x"])
 
 
+class Topics(BagSource):
+    """A bag with these fields."""
+
+    def __init__(self, *fields):
+        super().__init__(Path("bag"))
+        self.fields = (Column("time", "number"), *fields)
+
+    def columns(self):
+        return self.fields
+
+
 def test_topics_tell_what_they_are_for():
-    topics = {"/arm/joint_states": "sensor_msgs/msg/JointState", "/arm/cmd_vel": "geometry_msgs/msg/Twist"}
-    fields = [Column("/arm/joint_states.position", "number", 6)]
-    fields += [Column(f"/arm/cmd_vel.{part}", "number") for part in ("linear.x", "linear.y", "angular.z")]
-    found = proposed_topics(fields, topics)
-    assert found.state == found.following == ["/arm/joint_states.position"]
-    assert found.action == ["/arm/cmd_vel.linear.x", "/arm/cmd_vel.linear.y", "/arm/cmd_vel.angular.z"]
-    assert proposed_topics(fields, {"/arm/cmd_vel": topics["/arm/cmd_vel"]}) is None
+    axes = [f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz"]
+    twist = [Column(f"/base/cmd_vel.{axis}", "number") for axis in axes]
+    arm = [Column(f"/arm/joint_states.{part}", "number", 6) for part in ("position", "velocity", "effort")]
+    found = proposed(recognise(Topics(*arm, *twist)))
+    assert found.state == ["/arm/joint_states.position", "/arm/joint_states.velocity"]
+    assert found.following == ["/arm/joint_states.position"]
+    assert found.action == [column.name for column in twist]
+    turn = [Column(f"/odom.pose.pose.orientation.{axis}", "number") for axis in "xyzw"]
+    place = [Column(f"/odom.pose.pose.position.{axis}", "number") for axis in "xyz"]
+    moving = proposed(recognise(Topics(*twist, *turn, *place)))
+    assert moving.following == [*(column.name for column in place), turn[3].name, *(column.name for column in turn[:3])]
+    assert (moving.action, moving.time, moving.moves) == (found.action, "time", False)
+    assert proposed(recognise(Topics(*twist))) is None
 
 
 def pushes(path):

@@ -196,7 +196,7 @@ def test_everything_can_be_set_in_a_file(here, capsys):
         "3",
     )
     said(capsys, *by_hand, "--out", "hand.capture")
-    assert loaded("hand.capture").fingerprint() == cap.fingerprint()
+    assert loaded("hand.capture").digest() == cap.digest()
     write_log(here / "new.csv", 500, 1)
     assert "No evidence against" in said(capsys, "check", "robot.toml", "new.csv")
     said(capsys, "calibrate", "robot.toml", "--weights", "1", "3")  # what comes after the file has the last word

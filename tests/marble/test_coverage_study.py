@@ -13,7 +13,6 @@ from capture_cp.cli import main
 from capture_lab.studies.coverage import CoverageStudy
 from capture_lab.studies.montecarlo import Question, count
 from capture_lab.studies.paper import Paper
-from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.task import TestSet
 from marble.boards import REAL, counts_of
@@ -60,12 +59,6 @@ def test_rows_carry_the_papers_figures(real_rows):
     assert real_rows["pcp", "all"]["paper_volume_ratio"] == pytest.approx(0.97)
 
 
-def test_every_outcome_is_counted_in_one_stratum(real_rows):
-    n = {stratum: real_rows["pcp", stratum]["n"] for stratum in ("all", *STRATA)}
-    assert n["all"] == n["free"] + n["edge"] + n["corner"]
-    assert n["all"] == 3 * len(REAL["top-left"].design_inputs("grid", np.random.default_rng(0)))
-
-
 METHODS = ("particles", "pcp", "lucca", "no-strata", "capture-k1", "capture")
 
 
@@ -108,12 +101,6 @@ def test_tree_per_stratum_guarantees_every_stratum(by_stratum, counted, method, 
     assert 0.9 - 4 * error <= row.coverage <= 0.92 + 4 * error
 
 
-def test_methods_without_strata_cover_them_unevenly(counted):
-    for method in ("pcp", "lucca", "no-strata"):
-        rows = counted[method].coverage(0.1, STRATA)
-        assert rows["free"].ci95[1] < 0.9 < rows["edge"].ci95[0]
-
-
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "lucca"])
 def test_no_region_of_a_particle_method_has_an_infeasible_cell(by_stratum, counted, method):
     task, caps, X, _ = by_stratum
@@ -146,15 +133,6 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
         assert found.cells.sum() == sum(len(region.cells()) for region in regions)
 
 
-def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
-    task, caps, X, _ = by_stratum
-    one_method = {"capture": caps["capture"]}
-    whole = counts(one_method, task, X[:100], 7)["capture"]
-    monkeypatch.setattr("capture_lab.studies.montecarlo.BLOCK", 300)
-    blocks = counts(one_method, task, X[:100], 7)["capture"]
-    assert np.array_equal(whole.sums, blocks.sums)
-
-
 # -- the paper's figures --------------------------------------------------------------------------------------------------
 
 
@@ -164,10 +142,3 @@ def test_paper_has_no_figures_for_other_maps_and_methods():
     assert PAPER.volume_ratio("mine.json", "capture") is None
     assert PAPER.coverage("center", "capture", "volume ratio") is None
     assert PAPER.planning("center", "nothing") is None
-
-
-def test_paper_has_nothing_about_a_task_of_ours():
-    printed = Paper.of(Box())
-    assert printed.coverage("box", "capture", "free") is printed.volume_ratio("box", "capture") is None
-    assert printed.planning("box", "capture") is None
-    assert printed.planning_columns == ()

@@ -71,12 +71,6 @@ def test_grid_is_about_the_size_of_the_papers(task):
     )
 
 
-def test_draws_of_a_grid_point_differ():
-    data = REAL["center"].design_transitions("grid", 2, np.random.default_rng(0))
-    assert np.array_equal(data.X[::2], data.X[1::2])
-    assert not np.array_equal(data.Y[::2], data.Y[1::2])
-
-
 # -- the random design ----------------------------------------------------------------------------------------------------
 
 
@@ -101,11 +95,6 @@ def test_random_positions_are_uniform_over_the_feasible_area(task, drawn):
     assert stats.chisquare(observed, wanted).pvalue > LEVEL
 
 
-@pytest.mark.parametrize(("column", "limit"), [(1, 0.3), (3, 0.3), (4, 0.175), (5, 0.175), (6, 0.5), (7, 0.5)])
-def test_random_motion_is_uniform(drawn, column, limit):
-    assert stats.kstest(drawn[:, column], "uniform", args=(-limit, 2 * limit)).pvalue > LEVEL
-
-
 # -- transitions ----------------------------------------------------------------------------------------------------------
 
 
@@ -116,38 +105,12 @@ def test_next_positions_are_feasible_and_in_all_strata(task, design):
     assert set(np.unique(task.strata.index(Y))) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("design", ["grid", "random"])
-def test_transitions_follow_the_generator(design):
-    one, same, other = (REAL["center"].design_transitions(design, 1, np.random.default_rng(seed)).Y for seed in (0, 0, 1))
-    assert np.array_equal(one, same)
-    assert not np.array_equal(one, other)
-
-
-def test_transitions_name_their_columns():
-    data = REAL["center"].design_transitions("grid", 1, np.random.default_rng(0))
-    assert data.X_names == ("x", "vx", "y", "vy", "alpha", "beta", "omega1", "omega2")
-    assert data.next_names == ("next_x", "next_y")
-
-
 def test_unknown_design_offers_the_nearest():
     with pytest.raises(CaptureError, match="Did you mean 'random'"):
         REAL["center"].design_inputs("randm", np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("draws", [0, -1, 1.5])
-def test_draws_must_be_a_whole_number(draws):
-    with pytest.raises(CaptureError, match="draws"):
-        REAL["center"].design_transitions("grid", draws, np.random.default_rng(0))
-
-
 # -- the model ------------------------------------------------------------------------------------------------------------
-
-
-def test_particles_are_feasible(task, drawn):
-    particles = task(drawn[:2000], 16, np.random.default_rng(0))
-    assert particles.shape == (2000, 16, 2)
-    assert (task.map.clearance(particles.reshape(-1, 2)) >= -1e-9).all()
-    assert (task.strata.index(particles.reshape(-1, 2)) >= 0).all()
 
 
 def test_gaussian_is_that_of_the_model_in_free_space():

@@ -68,12 +68,6 @@ def test_frame_inflates_and_cut_side_does_not(side):
 # -- strata on boards where they are known --------------------------------------------------------------------------------
 
 
-def test_open_board_is_free_but_for_its_sides():
-    assert strata_at(board(), (50.5, 50.5), (2.5, 50.5), (97.5, 50.5)) == [FREE, FREE, FREE]
-    assert strata_at(board(), (1.5, 50.5), (98.5, 50.5), (50.5, 1.5), (50.5, 98.5)) == [EDGE] * 4
-    assert strata_at(board(), (1.5, 1.5), (98.5, 1.5), (1.5, 98.5), (98.5, 98.5)) == [CORNER] * 4
-
-
 def test_concave_corner_is_a_corner():
     map = board((20, 20, 28, 80), (20, 20, 80, 28))
     inner = 28 + RADIUS
@@ -97,13 +91,6 @@ FLUSH = {
 def test_walls_with_a_common_face_are_one_edge(walls):
     face = [(x, y) for x in np.arange(14.5, 86) for y in (48 + RADIUS, 48 + RADIUS + 1)]
     assert set(strata_at(board(*walls), *face)) == {EDGE}
-
-
-@pytest.mark.parametrize("walls", [*FLUSH.values(), *(task.map.walls for task in REAL.values())], ids=[*FLUSH, *REAL])
-def test_strata_do_not_depend_on_the_order_of_walls(walls):
-    one = MarbleStrata(board(*walls, size=(122, 122), start=(121, 121), goal=(121, 121)))
-    other = MarbleStrata(board(*walls[::-1], size=(122, 122), start=(121, 121), goal=(121, 121)))
-    assert np.array_equal(one.labels, other.labels)
 
 
 # -- strata of the six maps -----------------------------------------------------------------------------------------------
@@ -145,21 +132,6 @@ def test_cells_have_the_stratum_of_their_centre(name):
     assert np.array_equal(strata.labels, expected)
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_grid_has_cells_of_1_mm_over_the_whole_board(name):
-    map, grid = REAL[name].map, REAL[name].strata.grid
-    assert grid.spacing.tolist() == [MM, MM]
-    assert grid.shape == tuple(map.size)
-    assert grid.centre([0])[0] == pytest.approx([0.5 * MM, 0.5 * MM])
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_index_of_a_cell_is_its_label(name):
-    strata = REAL[name].strata
-    cells = np.flatnonzero(strata.labels >= 0)
-    assert np.array_equal(strata.index(strata.grid.centre(cells)), strata.labels[cells])
-
-
 @given(names, fractions, fractions, st.floats(0, 1e-9))
 def test_every_position_up_against_an_obstacle_has_a_stratum(name, across, along, depth):
     """Also in cells that a wall cuts, on the sides of the board, and in the last nanometre of penetration."""
@@ -182,20 +154,6 @@ def test_positions_on_boards_of_any_size_have_a_stratum(width, height, radius, a
     point = np.array([[radius + across * (width - radius), along * (height - radius)]]) * MM
     assert map.clearance(point)[0] >= -1e-9
     assert strata.index(point)[0] >= 0
-
-
-def test_positions_off_the_board_have_no_stratum():
-    strata = MarbleStrata(board())
-    assert (strata.index(np.array([[-1, 50], [101, 50], [50, -1], [50, 101], [1e6, 1e6]]) * MM) == -1).all()
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_nearest_free_leaves_free_positions_alone_and_moves_others_out(name):
-    task = REAL[name]
-    points = np.random.default_rng(0).uniform(size=(500, 2)) * np.array(task.map.size) * MM
-    moved, free = task.strata.nearest_free(points), task.map.clearance(points) >= 0
-    assert np.array_equal(moved[free], points[free])
-    assert (np.abs(task.map.clearance(moved[~free])) < 1e-6).all()
 
 
 @pytest.mark.parametrize("name", REAL)

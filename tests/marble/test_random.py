@@ -57,17 +57,6 @@ def first_uniforms(seed, streams):
 # -- known answers --------------------------------------------------------------------------------------------------------
 
 
-def test_reference_gives_the_values_in_print():
-    """The first five outputs for seed 1234567, as quoted for many implementations."""
-    assert published(1234567, 5) == [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
-        16408922859458223821,
-    ]
-
-
 @pytest.mark.parametrize("seed", [0, 1, 1234567, 2**63, WORD - 1])
 def test_mix_is_the_output_function_of_splitmix64(seed):
     counters = [(seed + (i + 1) * 0x9E3779B97F4A7C15) % WORD for i in range(20)]
@@ -87,13 +76,6 @@ def test_normals_are_box_and_muller_of_two_uniforms(key):
     expected = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     found = np.array([normal_pair(np.uint64(key), i) for i in range(10)])
     assert found == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("key", [0, 1234567, 2**62])
-def test_key_may_be_a_plain_number(key):
-    """As `stream` returns it to a caller outside compiled code."""
-    assert [uniform(key, i) for i in range(5)] == [uniform(np.uint64(key), i) for i in range(5)]
-    assert normal_pair(key, 3) == normal_pair(np.uint64(key), 3)
 
 
 @pytest.mark.parametrize(("seed", "number"), STREAMS)

@@ -67,13 +67,13 @@ def test_torch_means_and_variances_go_into_gaussian():
         torch_module(Heads())(X, 2, rng())
 
 
-def test_torch_weights_are_in_the_fingerprint(net):
+def test_torch_weights_are_in_the_identity(net):
     model = torch_module(net, noise=0.1)
-    before = model.fingerprint()
-    assert pickle.loads(pickle.dumps(model)).fingerprint() == before
+    before = model.identity()
+    assert pickle.loads(pickle.dumps(model)).identity() == before
     with torch.no_grad():
         net[0].weight[0, 0] += 1
-    assert model.fingerprint() != before
+    assert model.identity() != before
 
 
 def test_jax_function_predicts_as_the_function():

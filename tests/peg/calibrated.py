@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from capture_cp import METHODS, Tree, method
+from capture_cp import Tree, method
+from capture_cp.capture.methods import METHODS
 from capture_cp.spaces.grid import Grid
 from capture_lab.tasks.peg.cspace import PegStrata
 from capture_lab.tasks.peg.settings import ACTION_UNIT, PegSettings

@@ -62,15 +62,6 @@ def test_pressed_onto_the_rim_the_peg_slides_less_far_by_coulombs_law():
     assert still(RUBBING, flat, (1, -2, 0))[0] == pytest.approx(flat[0], abs=0.05)  # it sticks
 
 
-def test_friction_does_nothing_in_the_air():
-    X = inputs("air", 100)
-    np.testing.assert_array_equal(*(task(X, 4, np.random.default_rng(5)) for task in (TASK, RUBBING)))
-
-
-def test_corrected_particles_stay_feasible():
-    assert (TASK.strata.index(BOTH(EVERYWHERE, 8, np.random.default_rng(6)).reshape(-1, 3)) >= 0).all()
-
-
 def test_the_planner_rolls_out_the_corrected_model():
     start, noise, clouds = place("air"), np.random.default_rng(0).standard_normal((4, 400)), []
     for task in (TASK, FASTER):
@@ -107,11 +98,3 @@ def test_samples_that_are_rolled_out_again_are_part_of_the_budget(elites, sample
 def test_elites_that_leave_no_samples_are_refused():
     with pytest.raises(CaptureError, match="fewer elites"):
         TASK.planner(calibrated(), replace(PLANNER, elites=31))
-
-
-def test_the_gaussian_of_a_corrected_model_is_corrected():
-    gain = Correction(tuple(tuple(1.5 * row) for row in np.eye(3, 4)))
-    X = inputs("air", 20, bound=2.0)
-    further = X * [1, 1, 1, 1.5, 1.5, 1.5]
-    wide = PegSettings(bound=3.0)
-    np.testing.assert_allclose(PegModel(wide, gain).gaussian(X)[0], PegModel(wide).gaussian(further)[0], atol=1e-12)

@@ -17,7 +17,6 @@ from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, peg_grid
 from capture_lab.tasks.peg.geometry import MAX_OVERLAP, TOUCH
 from peg.test_geometry import columns, corners, distances
 
-MIRROR = [1, 0, 3, 2, 4, 7, 6, 5]  # where each bit of a fingerprint goes
 SMALL = Grid.between((-0.03, -0.01, -0.6), (0.03, 0.05, 0.6), (2e-3, 2e-3, 0.1))
 
 
@@ -68,30 +67,7 @@ def test_cells_have_the_fingerprint_of_their_centre_by_brute_force(strata):
             assert found == INFEASIBLE or strata.names[found] == name
 
 
-def test_index_of_a_centre_is_the_label_of_its_cell(strata):
-    cells = np.random.default_rng(1).integers(strata.grid.size, size=100_000)
-    assert np.array_equal(strata.index(strata.grid.centre(cells)), strata.labels[cells])
-
-
-def test_grid_is_its_own_mirror_image(strata):
-    swapped = {tuple(bits): m for m, bits in enumerate(strata.features[:, MIRROR].astype(bool))}
-    partner = np.array([swapped[tuple(bits)] for bits in strata.features.astype(bool)] + [INFEASIBLE])
-    labels = strata.labels.reshape(strata.grid.shape)
-    assert np.array_equal(partner[labels], labels[::-1, :, ::-1])
-
-
 # -- strata ---------------------------------------------------------------------------------------------------------------
-
-
-def test_every_stratum_occurs_and_free_space_is_first(strata):
-    assert strata.names[0] == "free"
-    assert (strata.sizes > 0).all()
-    assert [" ".join(np.array(FEATURES)[bits]) or "free" for bits in strata.features.astype(bool)] == list(strata.names)
-
-
-def test_there_are_about_a_dozen_strata_and_more_with_trimmed_tubes(literal, trimmed):
-    assert 10 <= len(literal.names) <= 14
-    assert 24 <= len(trimmed.names) <= 32
 
 
 def test_goal_is_told_from_the_rim_by_trimmed_tubes_only(literal, trimmed):
@@ -173,19 +149,6 @@ def test_bad_poses_are_refused(small, bad):
             ask(bad)
 
 
-@pytest.mark.parametrize("trim", [-1e-3, 4e-3, math.nan])
-def test_bad_trim_is_refused(trim):
-    with pytest.raises(CaptureError, match="trim"):
-        PegStrata(grid=SMALL, trim=trim)
-
-
 def test_grid_inside_the_table_is_refused():
     with pytest.raises(CaptureError, match="no pose"):
         PegStrata(grid=Grid.between((-0.01, -0.5, -0.1), (0.01, -0.4, 0.1), (0.01, 0.01, 0.1)))
-
-
-def test_bad_starts_are_refused(small):
-    with pytest.raises(CaptureError, match="margin"):
-        small.sample_starts(5, np.random.default_rng(0), margin=20)
-    with pytest.raises(CaptureError, match="n is 0"):
-        small.halton_starts(0)

@@ -10,7 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from shapely import LineString, Point, Polygon, box, unary_union
 
-from capture_lab.tasks.peg import geometry
 from capture_lab.tasks.peg.cspace import FEATURES
 from capture_lab.tasks.peg.geometry import (
     LEFT_BLOCK,
@@ -163,12 +162,3 @@ def test_contact_point_lies_on_the_column_near_the_peg(pose, settings, number, w
     point = Point(contact_point(way, number, *turned(shallow), g))
     assert point.distance(columns(settings)[number]) < 1e-12
     assert point.distance(Polygon(corners(shallow, settings))) <= depth + 1e-12
-
-
-@given(st.floats(0.009, 0.1), st.floats(1e-6, 1e-3))
-def test_flat_contact_pushes_in_the_middle(x, depth):
-    """Otherwise a peg pressed flat on the rim would be turned."""
-    pose = (x, 0.025 - depth, 0.0)
-    way, found = way_out(RIGHT_BLOCK, *turned(pose), shape_of(WIDE))
-    assert (way, found) == (geometry.TOP, pytest.approx(depth))
-    assert contact_point(way, RIGHT_BLOCK, *turned(pose), shape_of(WIDE))[0] == pytest.approx(x, abs=1e-12)

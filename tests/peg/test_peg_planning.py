@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import json
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from capture_cp import CaptureError, Tree, clopper_pearson
-from capture_cp.cli import main
+from capture_cp import CaptureError
+from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.planning.episode import Episode
-from capture_lab.studies.paper import PLANNING_METHODS, Paper
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.peg.options import PegOptions
 from capture_lab.tasks.peg.task import Peg
@@ -73,35 +71,10 @@ def test_rows_and_tables(tmp_path):
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"peg-planar-paths.png", "peg-planar-horizon.png"}
 
 
-def test_the_run_that_the_papers_page_names_is_one_command(tmp_path):
-    page = {"--bound": 2, "--friction": 0.1, "--min-leaf": 200, "--max-depth": 8}
-    few = {"--methods": "pcp", "--episodes": 1, "--samples": 4, "--horizon": 2, "--calibration": 400}
-    options = [str(word) for entry in (page | few).items() for word in entry]
-    main(["plan", "peg", *options, "--json", str(tmp_path / "rows.json")])
-    written = json.loads((tmp_path / "rows.json").read_text())["config"]
-    assert (written["task"]["bound"], written["task"]["friction"]) == (2.0, 0.1)
-    assert (written["min_leaf"], written["max_depth"], written["max_leaves"]) == (200, 8, None)
-    study = planning({"bound": 2.0, "friction": 0.1}, min_leaf=200, max_depth=8)
-    cap = study.fit(study.tasks()["planar"], "capture").cap
-    assert cap.groups == Tree(min_leaf=200, max_leaves=None, max_depth=8)
-
-
 def test_episodes_are_the_same_again_and_from_the_state_folder(tmp_path):
     once, again = played(planning())[1], played(planning(state=tmp_path))[1]
     assert without_times(once["planar", "pcp"]) == without_times(again["planar", "pcp"])
     assert played(planning(state=tmp_path))[1] == again  # read, times and all
-
-
-def test_all_methods_meet_the_same_start_and_noise():
-    task, results = played(planning(methods=("particles", "lucca")))
-    starts = task.strata.halton_starts(2)
-    for runs in results.values():
-        np.testing.assert_allclose([run["path"][0] for run in runs], starts, atol=1e-6)
-
-
-def test_paper_figures_are_those_of_table_4():
-    printed = Paper.of(PegOptions())
-    assert [printed.planning("arm", name)[0] for name in PLANNING_METHODS] == [14, 48, 48, 48, 20, 78]
 
 
 @pytest.mark.parametrize(

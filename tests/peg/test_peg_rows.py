@@ -16,7 +16,7 @@ from capture_cp.conformal.scores import NearestParticles
 from capture_lab.studies.planning import PlanningStudy
 from capture_lab.tasks.peg import task as peg_task
 from capture_lab.tasks.peg.options import OURS, ROWS, PegOptions
-from capture_lab.tasks.peg.planner import PLANNER, PegWeights, peg_rollout
+from capture_lab.tasks.peg.planner import PegWeights, peg_rollout
 from capture_lab.tasks.peg.task import Peg
 from capture_lab.tasks.rows import FittedRow
 from peg.calibrated import PARTICLES, TASK, calibrated, place
@@ -43,12 +43,6 @@ def ahead():
     score = NearestParticles(k=4, metric=TASK.metric)
     cap = HorizonCapture(TASK.model_step, TASK.strata, TASK.axes, score, PerStratum(), PARTICLES)
     return cap.fit(model_rollouts(3000, 2))
-
-
-def test_every_row_has_the_papers_budget():
-    assert tuple(ROWS)[: len(METHODS)] == METHODS
-    assert all(ROWS[name].planner == PLANNER for name in METHODS)
-    assert all((row.planner.samples, row.planner.horizon) == (128, 15) for row in ROWS.values())
 
 
 def test_regions_of_a_horizon_stand_for_particles(ahead):

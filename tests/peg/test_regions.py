@@ -15,7 +15,6 @@ from capture_lab.tasks.peg.task import Peg
 from peg.calibrated import NAMES, PARTICLES, PLACES, TASK, calibrated, coarse, inputs, place
 from peg.inputs import insertion_costs
 from peg.telling import telling
-from planning.plugins import by_threads
 
 SEED = 5
 
@@ -77,12 +76,6 @@ def test_cells_are_those_found_by_looking_at_every_cell(name, where):
         assert sums[i] == pytest.approx(insertion_costs(poses, strata.settings).sum(), rel=1e-6)
 
 
-def test_costs_do_not_depend_on_threads():
-    x = inputs("corner", 1)[0]
-    rollout, asked = telling(calibrated("capture", coarse()), coarse_task()), np.tile(x[3:], (20, 4, 1))
-    np.testing.assert_array_equal(*by_threads(rollout, x[:3], asked, SEED))
-
-
 @pytest.mark.parametrize("where", ["corner", "mouth"])
 @pytest.mark.parametrize("name", NAMES)
 def test_cells_on_the_papers_grid_are_those_of_the_librarys_region(name, where):
@@ -119,13 +112,6 @@ def test_statistics_of_a_region():
         np.testing.assert_allclose(found, (-3.0 / cells.sum(), 1 - cells[0, goal] / cells.sum(), hamming), rtol=1e-12)
     nowhere = Seen(np.zeros(1), np.append(np.zeros_like(feasible), 2)[None], np.array([-3.0]))
     assert planner._region_terms(nowhere, 0, planner._params(task, PegWeights())) == (-1.5, 1.0, 1.0)
-
-
-def test_a_sequence_does_not_depend_on_the_others():
-    rollout, X = telling(calibrated(), TASK), inputs("corner", 8)
-    together, few = regions(rollout, X), regions(rollout, X[:3])
-    for part, first in zip(together, few):
-        np.testing.assert_array_equal(part[:3], first)
 
 
 @pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")

@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from capture_cp import Grid, GridStrata, HorizonCapture, NearestParticles, PerStratum, Rollouts, conformal_rank
+from capture_cp import Grid, GridStrata, HorizonCapture, NearestParticles, PerStratum, Rollouts
+from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.planning import MPPI, run_episode
 
 H, AXES, BOUND, GOAL, NOISE = 3, (0,), 0.5, 6.0, 0.05

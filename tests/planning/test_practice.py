@@ -6,13 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, OneGroup, PerStratum
-from capture_cp.capture.on_policy import on_policy_coverage
+from capture_cp import OneGroup, PerStratum, executed
 from capture_cp.conformal.groups import Uncalibrated
-from capture_lab.tasks.box import Box
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant
 from capture_lab.tasks.marble.task import Marble
-from capture_lab.tasks.peg.options import ROWS as PEG_ROWS
 from capture_lab.tasks.rows import fit_row, on_episodes, practised, ready_promise
 from marble.boards import board
 
@@ -62,10 +59,11 @@ def test_practice_does_not_change_what_the_planner_does():
 
 
 def test_regions_hold_where_the_planner_goes():
-    """The promise is for a random step of a new run, overall and by stratum: 600 runs, five standard errors."""
+    """The promise is for a random step in a stratum, of a new run that visits it: 600 runs, five standard errors."""
     promise, runs = after_practice().promise, played(10_000, 10_600)
-    found = on_policy_coverage(promise, runs, ROOM.axes, 0.1, SEED)
-    for row in (found.all, *found.strata):
+    rows = executed(runs, ROOM.axes)
+    found = promise.coverage(rows.X, rows.Y, volumes=False, episodes=rows.episodes, rng=SEED)
+    for row in found.strata:
         if row.n > 50:
             slack = 5 * np.sqrt(0.09 / row.n + 0.09 / (row.n / 2))  # of 600 new runs and of 300 in practice
             assert 0.9 - slack <= row.coverage, row.name
@@ -90,22 +88,6 @@ def test_a_method_stays_what_it_is(name, groups):
     assert promise.model is row.task
 
 
-def test_regions_of_a_horizon_cannot_practise():
-    with pytest.raises(CaptureError, match="one-step regions"):
-        practised(fitted("capture-horizon"), ROOM, seed=SEED)
-
-
-@pytest.mark.parametrize("rows", [ROOM.rows, Box().rows, PEG_ROWS], ids=["marble", "box", "peg"])
-def test_a_row_that_practises_plans_as_the_method_does(rows):
-    assert replace(rows["capture-on-policy"], practice=0) == rows["capture"]
-
-
-def test_every_run_is_reported():
-    done = []
-    practised(fitted(practice=3), ROOM, seed=SEED, advance=done.append)
-    assert done == [1, 1, 1]
-
-
 # -- what the package brings along ------------------------------------------------------------------------------------
 
 
@@ -116,7 +98,7 @@ def test_every_map_has_its_practice(name):
     promise = ready_promise(row, task, 0)
     assert promise.data_["episodes"] >= row.row.practice
     assert np.isfinite(promise.group_thresholds(0.1)).all()
-    assert practised(row, task).promise.fingerprint() == promise.fingerprint()
+    assert practised(row, task).promise.digest() == promise.digest()
 
 
 def test_other_settings_practise_themselves():

@@ -14,7 +14,6 @@ from capture_cp import (
     Capture,
     CaptureError,
     Euclidean,
-    FunctionMetric,
     FunctionStrata,
     NearestParticles,
     OneGroup,
@@ -28,6 +27,7 @@ from capture_cp.planning import plugin
 from capture_cp.planning.point_test import PointTest, hazard_error
 from capture_cp.planning.probes import low_discrepancy
 from capture_cp.planning.rollout import PythonRollout
+from capture_cp.spaces.metrics import FunctionMetric
 from capture_cp.spaces.strata import GridStrata
 from capture_lab.tasks.box import Box
 from planning import plugins

@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, HorizonCapture, NearestParticles, ParticleBox, Tree
+from capture_cp import CaptureError, HorizonCapture, NearestParticles, Tree
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.planning import PythonRollout, RegionCost
 from capture_cp.planning.hazard_count import HazardCount, HazardRows
 from capture_lab.tasks.marble.planner import marble_cost, marble_params, model_step

@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capture_cp import (
-    Capture,
-    CaptureError,
-    CaptureWarning,
-    NearestParticles,
-    OneGroup,
-    ParticleBox,
-    PerStratum,
-    Tree,
-)
+from capture_cp import Capture, CaptureError, CaptureWarning, NearestParticles, OneGroup, PerStratum, Tree
 from capture_cp.conformal.gaussian import Mahalanobis
+from capture_cp.conformal.scores import ParticleBox
 from capture_cp.planning import plugin
 from capture_cp.planning.rollout import PythonRollout
 from capture_cp.spaces.metrics import Euclidean, Metric

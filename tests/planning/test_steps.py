@@ -73,9 +73,9 @@ def test_fused_roll_out_is_the_calibrated_model():
     assert planner.plan(np.zeros(2)).shape == (2,)
 
 
-def test_fingerprint_changes_with_the_step_and_its_parameters():
+def test_identity_changes_with_the_step_and_its_parameters():
     prints = {
-        model.fingerprint()
+        model.identity()
         for model in (
             compiled(),
             StepModel(plugin.step, 2, (0, 1), noise_dims=2, params=push(0.03)),
@@ -85,7 +85,7 @@ def test_fingerprint_changes_with_the_step_and_its_parameters():
         )
     }
     assert len(prints) == 5
-    assert compiled().fingerprint() == compiled().fingerprint()
+    assert compiled().identity() == compiled().identity()
 
 
 def test_wrong_input_is_refused_in_a_sentence():

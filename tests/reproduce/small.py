@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from capture_lab.tasks.marble import rows as marble_rows
+from capture_lab.tasks.marble import options as marble_options
 from capture_lab.tasks.marble import task as marble_task
 from capture_lab.tasks.marble.options import MarbleOptions
 from capture_lab.tasks.peg.options import PegOptions
@@ -35,7 +35,7 @@ def shrink(patch, map: Path) -> None:
     patch.setattr(marble_task.Marble, "max_steps", 2)
     patch.setattr(Peg, "max_steps", 2)
     patch.setattr(marble_task, "GRID_POSITIONS", 3)  # three parts of coverage
-    shorten_practice(patch, marble_rows.ROWS)
+    shorten_practice(patch, marble_options.ROWS)
 
 
 def shorten_practice(patch, rows) -> None:

@@ -21,11 +21,6 @@ from marble.boards import write_map
 from reproduce.small import shrink
 
 
-def test_parts_come_in_order_on_loky():
-    with workers("loky", 2):
-        assert list(run_parts(abs, [-3, -1, -2], 2)) == [(-3, 3), (-1, 1), (-2, 2)]
-
-
 def killed_at(last, part):
     if part == last:
         os.kill(os.getpid(), signal.SIGKILL)

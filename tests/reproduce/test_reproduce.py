@@ -197,9 +197,3 @@ def test_full_is_the_papers_scale():
     assert [study.episodes for study in parts["marble-planning"].studies] == [30]
     assert [(study.calibration, study.test) for study in parts["peg-coverage"].studies] == [(70_000, 90_000)] * 2
     assert [(study.task.system, study.episodes) for study in parts["peg-planning"].studies] == [("planar", 50), ("arm", 50)]
-
-
-@pytest.mark.parametrize("scale", ["quick", "full"])
-def test_five_tables_come_from_four_parts(scale):
-    tables = [table["number"] for part in all_parts(scale, 1, 0) for table in part.about["tables"]]
-    assert sorted(tables) == [1, 2, 3, 4, 5]

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from benchmarks import numpy_shelf
-from capture_cp import CaptureError
 from capture_lab.tasks.shelf import geometry
-from capture_lab.tasks.shelf.geometry import FAR, STRATA
+from capture_lab.tasks.shelf.geometry import STRATA
 from capture_lab.tasks.shelf.mjcf import PARTS
 from capture_lab.tasks.shelf.model import LEVERS, STEEPNESS
 from capture_lab.tasks.shelf.motions import GREATEST, LEAST
@@ -83,13 +82,6 @@ def test_the_jar_is_where_mujoco_has_it(placed):
         assert found[3] == pytest.approx(abs(data.geom("jar").xmat[8]), abs=MICROMETRE)
 
 
-def test_the_jar_is_upright_or_lies():
-    task = task_at()
-    start, turned = np.array([task.shelf.start]), np.array([0, 0, 0, 0, 0, 0, np.pi / 2])
-    standing, lying = task.jars(start)[0, 3], task.jars(start + turned)[0, 3]
-    assert lying < 0.1 < 0.9 < standing
-
-
 def test_the_jars_jacobian_is_mujocos(placed):
     task, Y, found = task_at(), within_limits(30, seed=2), np.empty((3, 7))
     for q, ours in zip(Y, task.jar_jacobians(Y)):
@@ -127,16 +119,6 @@ def test_distances_to_boxes_are_those_of_the_librarys_strata(name):
         assert distances.argmin() == 2 * c + solids.boxes[b, 6]
         deep += apart < 0
     assert 200 < deep < 1800
-
-
-def test_boxes_that_are_too_far_are_not_found():
-    solids = task_at().strata.solids
-    for q in anywhere(100, seed=4):
-        frames = frames_at(solids, q)
-        apart, c, b = geometry.nearest_box(solids.capsules, solids.boxes, frames, 1.0)
-        for within in (apart - 1e-6, apart + 1e-6):
-            found = geometry.nearest_box(solids.capsules, solids.boxes, frames, within)
-            assert found == ((apart, c, b) if within > apart else (FAR, -1, -1))
 
 
 def test_glass_is_as_far_as_mujoco_says(placed):
@@ -212,20 +194,6 @@ def test_strata_are_those_of_the_librarys_distances(name):
     assert set(wanted) == set(range(-1, len(STRATA)))
 
 
-def test_configurations_are_moved_onto_strata():
-    task = task_at()
-    Y = touching(20, seed=9)
-    for m in range(5):
-        moved = task.strata.project(Y, m)
-        arrived = task.strata.index(moved) == m
-        assert arrived.any()
-        np.testing.assert_array_equal(moved[~arrived], Y[~arrived])
-    np.testing.assert_array_equal(task.strata.project(Y, 5), Y)
-    for m in (-1, 6, 1.5):
-        with pytest.raises(CaptureError):
-            task.strata.project(Y, m)
-
-
 # -- contact --------------------------------------------------------------------------------------------------------------
 
 
@@ -257,10 +225,3 @@ def test_single_contacts_are_pushed_out_along_the_gradient():
         slopes = (above - below) / 2e-6
         move = np.array(once) - q
         assert move @ slopes / np.linalg.norm(move) / np.linalg.norm(slopes) > 0.999
-
-
-def test_what_touches_nothing_is_not_pushed():
-    solids, Y = task_at().strata.solids, anywhere(200, seed=2)
-    clear = task_at().strata.distances(Y).min(axis=1) > 0
-    for q in Y[clear]:
-        assert geometry.pushed_out(solids.fixed, solids.capsules, solids.boxes, tuple(q), 6) == (tuple(q), False)

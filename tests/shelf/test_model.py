@@ -78,21 +78,6 @@ def test_boards_stop_the_arm():
     assert slower[deep].all()
 
 
-def test_limits_stop_joints():
-    task = task_at()
-    low, high = task.strata.limits
-    q = task.starts(1)[0, :7]
-    for i in (0, 2, 4, 6):  # turned far to one side, the arm stays clear of the shelf
-        for end, sign in ((low, -1), (high, 1)):
-            state = np.concatenate([q, np.zeros(7)])
-            state[i] = end[i] - 0.01 * sign
-            action = np.zeros(7)
-            action[i] = 0.1 * sign
-            (after,) = stepped(task.params, state[None], action[None], np.zeros((1, 7)))
-            if task.strata.index(state[None, :7])[0] == 0:
-                assert after[i] == end[i]
-
-
 # -- as particles and as a Gaussian ---------------------------------------------------------------------------------------
 
 
@@ -116,11 +101,3 @@ def test_the_gaussian_is_the_step_without_noise_and_its_variance():
     cloud = task(X, 2000, np.random.default_rng(4))
     assert np.abs(cloud.mean(axis=1) - means).max() < 5 * task.physics.noise / np.sqrt(2000)
     assert np.abs(cloud.std(axis=1) / task.physics.noise - 1).max() < 5 / np.sqrt(4000)
-
-
-def test_a_model_without_noise_is_its_mean():
-    task = task_at()
-    still = replace(task, physics=replace(task.physics, noise=0.0))
-    X = logged().X[:30]
-    cloud = still(X, 3, np.random.default_rng(5))
-    np.testing.assert_array_equal(cloud, np.repeat(task.gaussian(X)[0][:, None], 3, axis=1))

@@ -10,7 +10,7 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed (extra sim)")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra view)")
 
 from capture_cp.planning.episode import Episode
-from capture_cp.report.solids import SIDE, TOP, outlines
+from capture_cp.report.solids import SIDE, TOP
 from capture_cp.spaces.strata import INFEASIBLE
 from capture_lab.tasks.moment import Moment, recorded_moment
 from capture_lab.tasks.shelf import views
@@ -63,15 +63,6 @@ def test_boards_are_broad_from_above_and_side_walls_from_the_side(task):
     assert broad == {"side view": len(task.shelf.walls) - 1, "top view": len(task.shelf.boards)}  # all walls but the back
 
 
-def test_outlines_of_the_shelf_hold_its_corners(task):
-    bodies = views.shelf_bodies(task, np.zeros(7))
-    boards = [body for name, body in bodies.items() if name.split("-")[0] in ("board", "wall")]
-    for view in (SIDE, TOP):
-        points = np.vstack([shape.points for shape in outlines(boards, view)])
-        for end, corner in ((np.min, 0), (np.max, 1)):
-            np.testing.assert_allclose(end(points, axis=0), view.flat(task.shelf.corners[corner]), atol=1e-9)
-
-
 def test_pushed_configurations_touch_or_are_free(task):
     rng = np.random.default_rng(0)
     Y = task.inputs(200, rng)[:, :7] + 0.08 * rng.standard_normal((200, 7))
@@ -92,15 +83,6 @@ def test_only_members_of_a_region_are_drawn(task, caps, name, monkeypatch):
         assert region.contains(Y).all()
         assert (task.strata.index(Y) == cloud.labels).all()
         assert np.bincount(cloud.labels + 1).max() <= 40
-
-
-def test_a_cloud_of_whole_strata_is_finite(task, caps):
-    x = task.inputs(1, np.random.default_rng(5))[0]
-    region = caps["capture"].region(x, 0.1, rng=0)
-    region.thresholds = np.full_like(region.thresholds, np.inf)
-    cloud = views.jar_cloud(task, region, 30, np.random.default_rng(0))
-    assert len(cloud.points)
-    assert np.isfinite(cloud.points).all()
 
 
 def test_the_touched_glass_is_found():
@@ -179,9 +161,3 @@ def test_the_page_has_two_views_of_every_method_and_close_ups_of_one_size(task, 
     assert "free" in scene.reading(snapshot)
     assert scene.page_panels(bare)[1] == []
     assert len(scene.scene(snapshot).points["region"].at)
-
-
-def test_there_is_a_slider_for_every_angle_and_action(task):
-    sliders = task.drawing().sliders
-    assert [slider.entry for slider in sliders] == [*range(7), *range(14, 21)]
-    assert len({slider.label for slider in sliders}) == 14

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,36 +55,6 @@ def test_what_is_watched_ends_where_a_step_ends(moving):
         np.testing.assert_array_equal(after, wanted)
         np.testing.assert_array_equal(seen[-1], after[:7])
         assert seen.shape == (LOOKS, 7)
-
-
-def sag(physics):
-    """How far the jar sinks in a second while nothing is asked of the arm."""
-    task = task_at()
-    state, true = task.starts(1), system(physics)
-    before = task.jars(state[:, :7])[0, 2]
-    for _ in range(10):
-        state = true.step(state, np.zeros((1, 7)), np.random.default_rng(0))
-    return before - task.jars(state[:, :7])[0, 2]
-
-
-def test_heavier_jars_and_softer_arms_sag_more():
-    light, heavy, soft = sag(replace(QUIET, payload=0.5)), sag(QUIET), sag(replace(QUIET, stiffness=0.5))
-    assert 0 < light < heavy < soft
-
-
-def test_an_arm_goes_about_where_it_is_sent():
-    task, action = task_at(), np.full((1, 7), 0.05)
-    start = task.starts(1)
-    after = system(replace(QUIET, payload=0.01)).step(start, action, np.random.default_rng(0))
-    moved = after[0, :7] - start[0, :7]
-    assert ((moved > 0.01) & (moved < 0.06)).all()
-
-
-def test_noise_is_of_the_size_that_is_told():
-    task = task_at()
-    states = np.repeat(task.starts(1), 64, axis=0)
-    targets = system(Physics(noise=0.02))._targets(states, np.zeros((64, 7)), np.random.default_rng(0))
-    assert np.std(targets - states[:, :7]) == pytest.approx(0.02, rel=0.2)
 
 
 def test_wrong_states_and_actions_are_refused(moving):

@@ -49,13 +49,6 @@ def test_a_method_is_shown_once_it_is_calibrated():
     assert list(session.shown().now.plans) == ["capture"]
 
 
-def test_calibrations_are_kept(session):
-    session.change("k", 3)
-    assert session.prepare()
-    session.change("k", 8)
-    assert not session.prepare()
-
-
 def test_the_region_follows_state_action_alpha_and_method(session):
     session.put([0.05, 0.1, 0.06, -0.1, 0.12, 0.12])
     before = cells(session.shown())
@@ -99,13 +92,6 @@ def test_a_plan_shows_a_cloud_and_a_region_a_step(session):
     assert all(step.cloud.shape == (16, 2) and step.region is not None for step in steps)
 
 
-@pytest.mark.parametrize("method", ["particles", "lucca", "no-strata", "capture-k1"])
-def test_every_method_has_its_regions(method):
-    session = ready(method=method)
-    session.advance()
-    assert len(session.shown().now.plans[method]) == VIEW.planner.horizon
-
-
 def test_settings_changed_on_the_way_take_effect_but_are_not_counted(session):
     session.advance()
     session.advance()
@@ -122,14 +108,6 @@ def test_an_episode_may_start_from_the_state_shown(session):
     session.advance()
     np.testing.assert_array_equal(session.now.trail[0], session.state)
     assert session.state[1] == 0.1
-
-
-def test_placing_the_marble_ends_what_was_running(session):
-    session.advance()
-    session.play()
-    session.put(action=[0.1, 0.1])
-    assert session.mode == "by hand"
-    assert not session.playing
 
 
 def test_a_recording_is_shown_step_by_step(session, recorded, tmp_path):
@@ -177,12 +155,6 @@ def test_bad_settings_are_refused_and_change_nothing(session, path, value, sente
     with pytest.raises(CaptureError, match=sentence):
         session.change(path, value)
     assert session.settings == before
-
-
-def test_another_place_has_calibrations_of_its_own(session):
-    session.change("place", "top-left")
-    assert session.task.place == "Top Left"
-    assert session.shown().waiting == ("capture", "pcp")
 
 
 def test_an_episode_of_another_task_or_of_none_is_refused(session, recorded):

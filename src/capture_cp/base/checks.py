@@ -1,19 +1,15 @@
-"""Checks of every array and number passed to the public API, with one clear error message each."""
+"""The errors of this package, and checks of everything passed to the public API, with one clear message each."""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from capture_cp.base.errors import CaptureError as CaptureError
-from capture_cp.base.errors import CaptureWarning as CaptureWarning
-from capture_cp.base.errors import known_name as known_name
-from capture_cp.base.errors import printable as printable
-from capture_cp.base.errors import shortened as shortened
 
 #: Up to this size an array is checked by its sum.
 FEW = 32
@@ -22,6 +18,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.signedinteger[Any]]  # of any size
 Bools = npt.NDArray[np.bool_]
+
+
+class CaptureError(ValueError):
+    """An input that capture-cp cannot use; the message states what is wrong, what was expected and what to do."""
+
+
+class CaptureWarning(UserWarning):
+    """The result is valid, but probably not what you want, such as an unbounded region."""
 
 
 def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: str) -> Floats:
@@ -39,7 +43,7 @@ def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: st
         bad = ~np.isfinite(array)
         rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
         raise CaptureError(
-            f"{name} has {int(bad.sum())} NaN or infinite values, first in {_rows(rows)}; "
+            f"{name} has {int(bad.sum())} NaN or infinite values, first in {row_numbers(rows)}; "
             "remove or repair those rows before calling."
         )
     return array
@@ -104,16 +108,6 @@ def positive_number(name: str, value: Any, or_zero: bool = False) -> float:
     return number
 
 
-def feasible(name: str, labels: Ints) -> None:
-    """Raise an error if outputs are in infeasible space (label -1): dropping them would void the guarantee."""
-    rows = np.flatnonzero(labels < 0)
-    if len(rows):
-        raise CaptureError(
-            f"{len(rows)} of {len(labels)} rows of {name} lie in infeasible space (stratum -1), first in {_rows(rows)}; "
-            "the guarantee needs every recorded transition, so widen the strata or their tolerance instead of dropping rows."
-        )
-
-
 def _floats(name: str, value: Any, meaning: str) -> Floats:
     try:
         if np.iscomplexobj(value):
@@ -123,10 +117,37 @@ def _floats(name: str, value: Any, meaning: str) -> Floats:
         raise CaptureError(f"{name} is not an array of numbers ({error}); expected shape {meaning}.") from None
 
 
-def _rows(rows: npt.NDArray[np.intp]) -> str:
+def row_numbers(rows: npt.NDArray[np.intp]) -> str:
+    """The first of some row numbers, as text."""
     shown = ", ".join(str(int(row)) for row in rows[:5])
     return f"{'row' if len(rows) == 1 else 'rows'} {shown}{', ...' if len(rows) > 5 else ''}"
 
 
 def _brackets(shape: Sequence[object]) -> str:
     return "(" + ", ".join(str(part) for part in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+# -- names and text -------------------------------------------------------------------------------------------------------
+
+
+def known_name(kind: str, given: Any, known: Iterable[str]) -> str:
+    """`given` if it is one of `known`; otherwise an error that offers the nearest match."""
+    names = list(known)
+    if isinstance(given, str) and given in names:
+        return given
+    # truncated before comparing: names may come from a file, and the search is quadratic in their length
+    names = [shortened(name) for name in names[:1000]]
+    near = difflib.get_close_matches(shortened(str(given)).lower(), [name.lower() for name in names], n=1, cutoff=0.5)
+    hint = next((f" Did you mean {name!r}?" for name in names if near and name.lower() == near[0]), "")
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    raise CaptureError(f"unknown {kind} {shortened(repr(given))}; known: {listed or 'none'}.{hint}")
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Text shortened to at most `most` characters, to fit into a sentence."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Text with control characters escaped; names may come from files, and a terminal acts on control characters."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else repr(c)[1:-1] for c in text)

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -19,16 +20,13 @@ from typing import Any
 
 from capture_cp.base.checks import CaptureError
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 Pathlike = str | os.PathLike[str]
 
 #: Bytes that any file may unpack to, plus a multiple of its own size: logs compress about tenfold, zip bombs a
 #: thousandfold.
 UNPACKED, PACKING = 1 << 26, 200
+#: Seconds after which a temporary file counts as left by a killed process.
+ABANDONED = 86_400
 
 
 @cache
@@ -107,23 +105,28 @@ def _clear_errors(path: Pathlike) -> Iterator[None]:
 
 @contextmanager
 def _beside(path: Pathlike, target: Path) -> Iterator[Path]:
-    """A temporary file next to `target`, which it replaces at the end; it stays locked while this process runs."""
+    """A temporary file next to `target`, which it replaces at the end, with the owner and permissions of that."""
     _check_replaceable(path, target)
     _remove_abandoned(target)
-    temporary = target.with_name(f"{_prefix(target)}{os.getpid()}.{secrets.token_hex(6)}{target.suffix}")
+    temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}{target.suffix}")
     before = target.stat() if target.exists() else None
     try:
         mark = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if before is None else 0o600)
     except OSError as error:
         raise CaptureError(f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable.") from None
-    with _held(mark, before):
-        try:
-            yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+    try:
+        if before is not None and hasattr(os, "fchown"):  # not every file system has owners and modes
+            with suppress(OSError):
+                os.fchown(mark, before.st_uid, before.st_gid)
+            with suppress(OSError):
+                os.fchmod(mark, stat.S_IMODE(before.st_mode) & 0o777)
+        os.close(mark)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -137,29 +140,6 @@ def _through(path: Path) -> Iterator[Path]:
             shutil.copyfileobj(whole, sink)
 
 
-@contextmanager
-def _held(mark: int, before: os.stat_result | None) -> Iterator[None]:
-    """Keep an open file locked during the block, with the permissions and owner of the file it replaces, if any.
-
-    Steps that the system does not support are skipped. Windows has no such locks and cannot replace an open file.
-    """
-    if fcntl is None:
-        os.close(mark)
-        yield
-        return
-    try:
-        with suppress(OSError):
-            _lock(mark)
-        if before is not None:
-            with suppress(OSError):
-                os.fchown(mark, before.st_uid, before.st_gid)
-            with suppress(OSError):
-                os.fchmod(mark, stat.S_IMODE(before.st_mode) & 0o777)
-        yield
-    finally:
-        os.close(mark)
-
-
 def _prefix(target: Path) -> str:
     """Prefix of the names of temporary files for a target: its name, or a digest of a long name."""
     name = target.name if len(os.fsencode(target.name)) < 200 else hashlib.sha256(os.fsencode(target.name)).hexdigest()
@@ -167,40 +147,12 @@ def _prefix(target: Path) -> str:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Delete temporary files for a target left by killed processes: the process is gone and the lock is free."""
-    if fcntl is None:
-        return
-    pattern = re.compile(rf"{re.escape(_prefix(target))}(\d+)\.[0-9a-f]{{12}}{re.escape(target.suffix)}")
+    """Delete temporary files for a target that a killed process has left: nothing was written to them for a day."""
+    pattern = re.compile(rf"{re.escape(_prefix(target))}[0-9a-f]{{16}}{re.escape(target.suffix)}")
     with suppress(OSError):
         for file in target.parent.iterdir():
-            found = pattern.fullmatch(file.name)
-            if found is not None and not _is_running(int(found[1])):
-                with suppress(OSError):
-                    _remove_unlocked(file)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _remove_unlocked(file: Path) -> None:
-    mark = os.open(file, os.O_WRONLY | os.O_NOFOLLOW)
-    try:
-        _lock(mark)
-        file.unlink()
-    finally:
-        os.close(mark)
-
-
-def _lock(mark: int) -> None:
-    """Take the lock of an open file, or raise OSError if another process has it."""
-    fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if pattern.fullmatch(file.name) and not file.is_symlink() and time.time() - file.stat().st_mtime > ABANDONED:
+                file.unlink(missing_ok=True)
 
 
 def write_json(path: Pathlike, content: Any) -> None:

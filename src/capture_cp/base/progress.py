@@ -1,4 +1,4 @@
-"""What commands show about long work: bars and spinners on a terminal, one line per stage elsewhere. Always on stderr."""
+"""What commands print: text without side effects, and bars, spinners or plain lines about long work on stderr."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from rich.console import Console
+from rich.errors import MarkupError
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,8 +20,23 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
-from capture_cp.base.terminal import Terminal
+from capture_cp.base.checks import printable
+
+
+class Terminal(Console):
+    """A console that prints text literally: control characters are escaped, and invalid markup is shown as text."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Render one piece of text, such as a table cell."""
+        try:
+            return super().render_str(printable(text), **options)
+        except MarkupError:
+            return super().render_str(printable(text), **(options | {"markup": False}))
 
 
 class Work(Progress):

@@ -57,8 +57,8 @@ def made_for(model: Any, strata: Strata) -> dict[str, Any]:
 
     return {
         "strata": list(strata.names),
-        "strata_sha256": _strata_fingerprint(strata),
-        "model_fingerprint": _model_fingerprint(model),
+        "strata_sha256": _strata_digest(strata),
+        "model_fingerprint": _model_identity(model),
         "versions": {name: version(name) for name in ("capture-cp", "numpy", "scikit-learn", "safetensors")},
     }
 
@@ -155,12 +155,12 @@ def _checked_metadata(file: Path, stream: BinaryIO, kind: str) -> tuple[dict[str
 
 def check_made_for(header: dict[str, Any], model: Any, strata: Strata) -> None:
     """Raise an error if the model or strata differ from those of the header."""
-    if list(strata.names) != header["strata"] or _strata_fingerprint(strata) != header["strata_sha256"]:
+    if list(strata.names) != header["strata"] or _strata_digest(strata) != header["strata_sha256"]:
         raise CaptureError(
             f"it was made for other strata ({', '.join(header['strata'])}) than the ones given "
             f"({', '.join(strata.names)}), or for another grid; load it with the strata it was fitted with."
         )
-    if header.get("model_fingerprint") is not None and _model_fingerprint(model) != header["model_fingerprint"]:
+    if header.get("model_fingerprint") is not None and _model_identity(model) != header["model_fingerprint"]:
         raise CaptureError(
             "it was made for another model, or other settings of it; load it with the model it was fitted with."
         )
@@ -199,15 +199,15 @@ def _plain(value: Any) -> Any:
     raise CaptureError(f"a parameter {value!r} cannot be saved; use plain numbers, text or None.")
 
 
-def _model_fingerprint(model: Any) -> str | None:
-    """Digest of a model with a method `fingerprint()`, otherwise None."""
-    fingerprint = getattr(model, "fingerprint", None)
-    return str(fingerprint()) if callable(fingerprint) else None
+def _model_identity(model: Any) -> str | None:
+    """Digest of a model with a method `identity()`, otherwise None."""
+    identity = getattr(model, "identity", None)
+    return str(identity()) if callable(identity) else None
 
 
-def _strata_fingerprint(strata: Strata) -> str:
+def _strata_digest(strata: Strata) -> str:
     if isinstance(strata, GriddedStrata):
-        return strata.fingerprint()
+        return strata.digest()
     return hashlib.sha256("\0".join(strata.names).encode()).hexdigest()
 
 

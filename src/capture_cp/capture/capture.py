@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -39,8 +39,6 @@ from capture_cp.data.transitions import CHUNK, chunks_of, provenance, rows_to_re
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of, has_grid
 
 if TYPE_CHECKING:
-    from capture_cp.capture.compiled import Compiled
-    from capture_cp.capture.compiled_cuda import CompiledCuda
     from capture_cp.conformal.threshold_table import ThresholdTable
 
 #: What the coverage of a calibration by episodes with several groups says besides its numbers.
@@ -162,32 +160,21 @@ class Capture(Fitted):
         thresholds = self.group_thresholds(alpha, simultaneous, confidence)
         return ThresholdTable(self.partition_, thresholds)
 
-    @overload
-    def compile(
-        self, alpha: float = 0.1, confidence: float | None = None, device: Literal["cpu"] = "cpu", simultaneous: bool = False
-    ) -> Compiled: ...
-
-    @overload
-    def compile(
-        self, alpha: float = 0.1, confidence: float | None = None, *, device: Literal["cuda"], simultaneous: bool = False
-    ) -> CompiledCuda: ...
-
     def compile(
         self, alpha: float = 0.1, confidence: float | None = None, device: str = "cpu", simultaneous: bool = False
-    ) -> Compiled | CompiledCuda:
-        """This calibration at one alpha, for a control loop: the same results, without new arrays and thread-safe.
+    ) -> Any:
+        """This calibration at one alpha, for a control loop: a `Compiled` with the same results, which threads may share.
 
-        With device "cuda" it accepts arrays of PyTorch, JAX, CuPy or Numba on a GPU, without copying them.
+        With device "cuda" it is a `CompiledCuda`, which takes arrays of PyTorch, JAX, CuPy or Numba on a GPU as they are.
         """
-        from capture_cp.capture.compiled import Compiled
+        if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cpu":
+            from capture_cp.capture.compiled import Compiled
 
-        kind: type[Compiled] | type[CompiledCuda] = Compiled
-        if known_name("device of a compiled calibration", device, ("cpu", "cuda")) == "cuda":
-            require_cuda()
-            from capture_cp.capture.compiled_cuda import CompiledCuda
+            return Compiled(self, alpha, confidence, simultaneous)
+        require_cuda()
+        from capture_cp.capture.compiled_cuda import CompiledCuda
 
-            kind = CompiledCuda
-        return kind(self, alpha, confidence, simultaneous)
+        return CompiledCuda(self, alpha, confidence, simultaneous)
 
     def region(
         self,
@@ -337,7 +324,7 @@ class Capture(Fitted):
 
     @property
     def computed_score(self) -> Score:
-        return self.score_.on(self.device)
+        return self.score_ if self.device == "cpu" else self.score_.on(self.device)
 
     def inputs(self, X: Any) -> Floats:
         """Inputs X, checked to be finite and of shape (n, dx)."""
@@ -404,7 +391,7 @@ class Capture(Fitted):
 
     def check_parts(self, dims: int) -> None:
         super().check_parts(dims)
-        self.score_.on(self.device)
+        _ = self.computed_score  # or an error for a score that the device lacks
 
     def _within(self, q: Floats, X: Floats, Y: Floats, m: Ints, prediction: Any) -> Bools:
         """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx), at thresholds q (J,)."""

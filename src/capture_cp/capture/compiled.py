@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -54,9 +53,9 @@ class AtOneAlpha(ABC):
 class Compiled(AtOneAlpha):
     """A calibration at one alpha, for thousands of queries per second; made by `Capture.compile`.
 
-    Calls allocate no arrays: results are written to `out`, and inputs are not converted. Inputs must be C-contiguous float64
-    arrays (labels: int64); anything else raises an error. One object may be shared by threads; its kernels run on the
-    caller's thread and release the GIL. Results are bit-identical to those of the `Capture`.
+    Results are written to `out`, and inputs are not converted: they must be C-contiguous float64 arrays (labels: int64);
+    anything else raises an error. One object may be shared by threads; its kernels run on the caller's thread and release
+    the GIL. Results are bit-identical to those of the `Capture`.
     """
 
     def _compile(self, table: ThresholdTable, score: Score, strata: Strata) -> None:
@@ -64,7 +63,8 @@ class Compiled(AtOneAlpha):
         self._tree = table.arrays
         self._rule = (*limits_and_rule(score, table, self.n_outputs), self._shape)
         self._grid = grid_arrays(strata)
-        self._begin()
+        self._table = isinstance(self._rule[2], np.ndarray)  # whether the scale of the metric is a table of its axes
+        loop.prepare(self._table)
 
     def thresholds(self, X: Floats, out: Floats) -> Floats:
         """Threshold of every input X (n, dx) in every stratum: into out (n, M), which is returned."""
@@ -101,41 +101,16 @@ class Compiled(AtOneAlpha):
             raise CaptureError(NO_GRID)
         if self._table:
             raise CaptureError(NO_CELLS)
+        room = room_for(self.n_particles, self.n_outputs, self._grid[0].shape[1])
+        work = *room, np.empty(len(self.names) + 1), np.empty(2 * self.n_outputs, dtype=np.int64)
         try:
-            good = loop.count_cells_into(*self._tree, *self._rule, *self._grid, *self._scratch(), X, particles, out)
+            good = loop.count_cells_into(*self._tree, *self._rule, *self._grid, *work, X, particles, out)
         except TypeError:
             good = False
         if not good:
             shaped = (out, np.int64, (len(self.names) + 1,))
             raise self._argument_error(out=shaped, X=self._inputs(X), particles=self._cloud(particles))
         return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_threads"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
-
-    @property
-    def _table(self) -> bool:
-        """Whether the scale of the metric is a table of its axes."""
-        return isinstance(self._rule[2], np.ndarray)
-
-    def _begin(self) -> None:
-        self._threads = threading.local()
-        loop.prepare(self._table)
-
-    def _scratch(self) -> tuple[npt.NDArray[Any], ...]:
-        """Work arrays for one input, one set per thread, created on first use."""
-        try:
-            return self._threads.scratch  # type: ignore[no-any-return]
-        except AttributeError:
-            assert self._grid is not None
-            room = room_for(self.n_particles, self.n_outputs, self._grid[0].shape[1])
-            indices = np.empty(2 * self.n_outputs, dtype=np.int64)
-            self._threads.scratch = *room, np.empty(len(self.names) + 1), indices
-            return self._threads.scratch  # type: ignore[no-any-return]
 
     def _inputs(self, X: Any) -> _Argument:
         return X, np.float64, (self.n_inputs,)

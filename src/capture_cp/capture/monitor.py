@@ -117,7 +117,7 @@ class Monitor:
                 f"a monitor with martingale {type(self.martingale).__name__} cannot be saved; use JumperMartingale."
             )
         header = {
-            "fingerprint": self.cap.fingerprint(),
+            "fingerprint": self.cap.digest(),
             "martingale": self.martingale.facts(),
             "rng": self.rng.bit_generator.state,
             "notes": self.notes,
@@ -131,7 +131,7 @@ class Monitor:
         header, arrays = read(path, MONITOR_FORMAT)
         monitor = cls(cap)
         with explained(path, "monitor state"):
-            if header["fingerprint"] != cap.fingerprint():
+            if header["fingerprint"] != cap.digest():
                 raise CaptureError("it monitors another calibration; load it with that one, or start a new monitor.")
             monitor._restore(header, arrays)
         return monitor

@@ -6,6 +6,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -106,21 +107,15 @@ def _inside(part: Any) -> list[Any]:
     elif inspect.ismethod(part):
         held = [part.__self__]
     elif inspect.isfunction(part):
-        held = [*_referred(part), *(part.__defaults__ or ()), getattr(part, "__wrapped__", None)]
+        held = [*(part.__defaults__ or ()), getattr(part, "__wrapped__", None)]
+        with suppress(ValueError):  # a variable of the enclosing function that has no value yet
+            names = inspect.getclosurevars(part)
+            held += [*names.nonlocals.values(), *names.globals.values()]
     elif isinstance(part, type) or inspect.ismodule(part):
         return []
     else:
         held = list(getattr(part, "__dict__", {}).values())
     return [one for one in held if callable(one) or hasattr(one, "predict") or isinstance(one, list | tuple | dict)]
-
-
-def _referred(function: Any) -> list[Any]:
-    """The closure of a function, and the globals that it names."""
-    try:
-        names = inspect.getclosurevars(function)
-    except ValueError:  # a variable of the enclosing function that has no value yet
-        return []
-    return [*names.nonlocals.values(), *names.globals.values()]
 
 
 def _names_for(trained: Any, episodes: Any) -> tuple[Any, ...]:

@@ -10,15 +10,20 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, finite_rows, whole_number
 from capture_cp.base.streams import Randomness, generator
-from capture_cp.capture.region_draws import DRAWS, Volume, acceptance, estimated_volume, number_of, uniform_sample
-from capture_cp.capture.region_members import POINTS, extract_of, finite_box
-from capture_cp.capture.region_search import (
+from capture_cp.capture.region_draws import (
+    DRAWS,
+    Volume,
+    acceptance,
+    estimated_volume,
     metric_of,
     nearest,
+    number_of,
     searched_distance,
     searched_support,
+    uniform_sample,
     unwrapped,
 )
+from capture_cp.capture.region_members import POINTS, checked_marks, extract_of, finite_box
 from capture_cp.conformal.scores import NearestParticles, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of, has_grid
 
@@ -162,10 +167,9 @@ class Region:
         """Distance of each configuration Y (m, dc) to the region, by the score's metric: (m,), 0 inside.
 
         If the strata have a grid, it is the distance to the nearest cell centre of the region; infinite if it has no cells.
-        Otherwise it is an upper bound: the nearest of n random members, the nearest particle that is a member, and, if the
-        strata have a `project`, the configuration moved onto each stratum are pulled towards the configuration as far as
-        the path stays in the region. Without strata and with k = 1 it is exact for Euclidean distances. Scores without a
-        metric use the Euclidean one.
+        Otherwise it is an upper bound: the nearest of n random members and the nearest particle that is a member are pulled
+        towards the configuration as far as the path stays in the region. Without strata and with k = 1 it is exact for
+        Euclidean distances. Scores without a metric use the Euclidean one.
         """
         Y = finite_rows("Y", Y, self.dims, "(m, dc): one configuration per row")
         found, outside = np.zeros(len(Y)), np.flatnonzero(~self.contains(Y))
@@ -180,9 +184,8 @@ class Region:
         """Support function: the largest value of direction · y over the region, for a direction (dc,).
 
         If the strata have a grid, it is the maximum over the centres of the region's cells. Otherwise it is a lower bound:
-        the best of n random members and the particles that are members, also moved onto each stratum if the strata have a
-        `project`, are pulled in the direction as far as they stay in the region. Angles are unwrapped to within half a
-        turn of the particles' mean direction.
+        the best of n random members and the particles that are members are pulled in the direction as far as they stay in
+        the region. Angles are unwrapped to within half a turn of the particles' mean direction.
         """
         wanted = finite_array("direction", direction, (self.dims,), "(dc,): one number per axis")
         if not wanted.any():
@@ -235,7 +238,7 @@ class Region:
         """
         from capture_cp.report.regions import plot_region
 
-        return plot_region(extract_of(self, n, rng, start, outcome), ax, axes, names)
+        return plot_region(extract_of(self, n, rng, *checked_marks(self, start, outcome)), ax, axes, names)
 
     def plot_matrix(
         self,
@@ -251,7 +254,7 @@ class Region:
         """
         from capture_cp.report.regions import plot_pairs
 
-        return plot_pairs(extract_of(self, n, rng, start, outcome), names)
+        return plot_pairs(extract_of(self, n, rng, *checked_marks(self, start, outcome)), names)
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._described(m)}" for m, name in enumerate(self.strata.names)]

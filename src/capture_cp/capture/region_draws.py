@@ -1,4 +1,4 @@
-"""Regions without a grid: volumes and uniform samples from random configurations around the prediction.
+"""Regions without a grid: volumes, uniform samples, distances and extents from random configurations.
 
 A stratum's part of a region is drawn with the stratum's own threshold. Configurations have weights whose mean over a set is
 the set's volume in the region (`Score.propose`). Volumes are therefore means, with a standard error, and a sample keeps
@@ -8,13 +8,17 @@ each configuration with a probability proportional to its weight.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, whole_number
-from capture_cp.conformal.scores import Proposed, Score
+from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
+from capture_cp.conformal.scores import NearestParticles, Proposed, Score
+from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import INFEASIBLE, Strata, checked_index
+
+if TYPE_CHECKING:
+    from capture_cp.capture.region import Region
 
 DRAWS = 4096  # random configurations per stratum
 #: Random configurations that determine whether a part can be sampled, or how much of a sample is in each part.
@@ -24,27 +28,10 @@ TOGETHER, ALONE = 50, 20_000
 #: Random configurations per region where many are measured at once, and how many strata are evaluated at once.
 FEW, BLOCK = 1024, 250_000
 _OUTSIDE = INFEASIBLE - 1  # outside a region
-
-
-class Searchable(Protocol):
-    """The interface of a region that its draws and searches use."""
-
-    score: Score
-    prediction: Any
-    thresholds: Floats
-    strata: Strata
-    dims: int
-    ambient: bool
-
-    @property
-    def angles(self) -> tuple[int, ...]:
-        """The axes that are angles."""
-
-    def limits(self, labels: Ints) -> Floats:
-        """Threshold of each label (n,), negative where nothing belongs to the region."""
-
-    def contains(self, Y: Any) -> Bools:
-        """Whether each configuration Y (m, dc) is in the region: bool (m,)."""
+#: How often a path is halved, members that climb towards the extent of a region, and how far, in standard deviations of it.
+HALVINGS, CLIMBERS, FAR = 20, 64, 6.0
+#: Pairs of configurations that are measured at once.
+PAIRS = 1_000_000
 
 
 class Volume(float):
@@ -69,14 +56,14 @@ def number_of(strata: Strata, name: str) -> int:
 # -- one region -----------------------------------------------------------------------------------------------------------
 
 
-def estimated_volume(region: Searchable, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
+def estimated_volume(region: Region, stratum: str | None, draws: int, rng: np.random.Generator) -> Volume:
     """Volume of a region, or of its part in one stratum, from `draws` random configurations per stratum."""
     n = whole_number("draws", draws, 8)
     parts = [_measured(region, part, n, rng) for part in _parts(region, stratum)]
     return Volume(float(sum(parts)), float(np.hypot.reduce([part.standard_error for part in parts])))
 
 
-def acceptance(region: Searchable, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
+def acceptance(region: Region, stratum: str | None, draws: int, rng: np.random.Generator) -> float:
     """Fraction of random configurations that a uniform sample keeps."""
     n, shares = whole_number("draws", draws, 2), []
     for part in _parts(region, stratum):
@@ -85,7 +72,7 @@ def acceptance(region: Searchable, stratum: str | None, draws: int, rng: np.rand
     return float(np.mean(shares)) if shares else 0.0
 
 
-def uniform_sample(region: Searchable, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
+def uniform_sample(region: Region, n: int, stratum: str | None, rng: np.random.Generator) -> Floats:
     """n configurations (n, dc), uniform over a region or over its part in one stratum.
 
     Exactly uniform if at least one in `TOGETHER` random configurations is kept. Otherwise each stratum gets a number of
@@ -106,7 +93,7 @@ def uniform_sample(region: Searchable, n: int, stratum: str | None, rng: np.rand
     return found
 
 
-def _uniform(region: Searchable, parts: Sequence[int], n: int, patience: int, rng: np.random.Generator) -> Floats:
+def _uniform(region: Region, parts: Sequence[int], n: int, patience: int, rng: np.random.Generator) -> Floats:
     """n configurations (n, dc), uniform over some parts together; fewer if `patience` draws for each do not suffice.
 
     Each part is drawn from in proportion to its largest possible weight, so no volume needs to be known.
@@ -122,14 +109,14 @@ def _uniform(region: Searchable, parts: Sequence[int], n: int, patience: int, rn
     return found[:n]
 
 
-def _kept(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Floats:
+def _kept(region: Region, part: int, n: int, rng: np.random.Generator) -> Floats:
     """Those of n configurations that are kept: first by weight, then by stratum, which may be slow to evaluate."""
     proposed = _propose(region, part, n, rng)
     Y: Floats = proposed.Y[rng.random(n) * proposed.largest < proposed.weights]
     return np.asarray(Y[_labels(region.strata, Y) == part])
 
 
-def _measured(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Volume:
+def _measured(region: Region, part: int, n: int, rng: np.random.Generator) -> Volume:
     proposed = _propose(region, part, n, rng)
     weights = _weights(region, part, proposed)
     if not weights.any():
@@ -137,14 +124,14 @@ def _measured(region: Searchable, part: int, n: int, rng: np.random.Generator) -
     return Volume(float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
 
 
-def _weights(region: Searchable, part: int, proposed: Proposed) -> Floats:
+def _weights(region: Region, part: int, proposed: Proposed) -> Floats:
     """The weights of configurations, 0 outside the part: (n,)."""
     weights, near = proposed.weights.copy(), np.flatnonzero(proposed.weights > 0)
     weights[near[_labels(region.strata, proposed.Y[near]) != part]] = 0.0
     return weights
 
 
-def _parts(region: Searchable, stratum: str | None) -> list[int]:
+def _parts(region: Region, stratum: str | None) -> list[int]:
     """Numbers of the strata in which the region has a part, INFEASIBLE last."""
     if stratum is not None:
         everything = [number_of(region.strata, stratum)]
@@ -153,7 +140,7 @@ def _parts(region: Searchable, stratum: str | None) -> list[int]:
     return [part for part in everything if region.limits(np.array([part]))[0] >= 0]
 
 
-def _propose(region: Searchable, part: int, n: int, rng: np.random.Generator) -> Proposed:
+def _propose(region: Region, part: int, n: int, rng: np.random.Generator) -> Proposed:
     """Weighted random configurations around the prediction, within the threshold of a part."""
     q = float(region.limits(np.array([part]))[0])
     if np.isinf(q):
@@ -204,7 +191,7 @@ def batch_volumes(
     return volumes
 
 
-def part_volumes(region: Searchable, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
+def part_volumes(region: Region, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
     """Estimated volumes of one region by stratum, infeasible space last, infinite where a threshold is: (M + 1,)."""
     q = region.limits(np.append(np.arange(len(region.strata.names)), INFEASIBLE))
     found = batch_volumes(region.score, region.prediction, q[None], region.strata, region.dims, rng, draws)
@@ -226,3 +213,83 @@ def _alike(q: Floats) -> Iterator[Ints]:
     _, which = np.unique(q, axis=1, return_inverse=True)
     for number in range(int(which.max()) + 1):
         yield np.flatnonzero(which.ravel() == number)
+
+
+# -- distance and extent ---------------------------------------------------------------------------------------------------
+
+
+def particles_of(prediction: Any) -> Floats:
+    """The particles of one prediction (L, dc), or the mean of a Gaussian (1, dc)."""
+    return np.asarray(prediction[0] if isinstance(prediction, np.ndarray) else prediction.mean[:1])
+
+
+def middles(region: Region) -> dict[int, float]:
+    """The axes that are angles, each with the mean direction of the particles."""
+    particles = particles_of(region.prediction)
+    return {
+        axis: float(np.arctan2(np.sin(particles[:, axis]).mean(), np.cos(particles[:, axis]).mean()))
+        for axis in region.angles
+    }
+
+
+def unwrapped(region: Region, Y: Floats) -> Floats:
+    """Configurations Y (..., dc) whose angles are within half a turn of the particles' mean direction."""
+    Y = np.array(Y, dtype=np.float64)
+    for axis, middle in middles(region).items():
+        Y[..., axis] = middle + wrap_angle(Y[..., axis] - middle)
+    return Y
+
+
+def metric_of(region: Region) -> Metric:
+    """The metric of the score; Euclidean if it has none."""
+    return region.score.metric_ if isinstance(region.score, NearestParticles) else Euclidean()
+
+
+def nearest(metric: Metric, Y: Floats, points: Floats) -> tuple[Ints, Floats]:
+    """The nearest of `points` (n, dc) to each of Y (m, dc), and its distance: both (m,); infinite without points."""
+    which, apart = np.zeros(len(Y), dtype=np.int64), np.full(len(Y), np.inf)
+    size = max(1, PAIRS // max(1, len(points)))
+    for first in range(0, len(Y) if len(points) else 0, size):
+        rows = slice(first, first + size)
+        distances = metric.distance(Y[rows, None], points[None])
+        which[rows], apart[rows] = distances.argmin(axis=1), distances.min(axis=1)
+    return which, apart
+
+
+def searched_distance(region: Region, Y: Floats, sample: Floats) -> Floats:
+    """Distances of Y (m, dc), outside the region, to members found from a `sample` (n, dc) of it: (m,), upper bounds."""
+    metric, found = metric_of(region), np.full(len(Y), np.inf)
+    for members in (sample, _particles_inside(region)):
+        if len(members):
+            starts = members[nearest(metric, Y, members)[0]]
+            found = np.minimum(found, metric.distance(_pulled(region, starts, Y), Y))
+    return found
+
+
+def searched_support(region: Region, direction: Floats, sample: Floats) -> float:
+    """Largest direction · y of members found from a `sample` (n, dc): a lower bound of the region's."""
+    spread = np.maximum(unwrapped(region, sample).std(axis=0), 1e-300)
+    reach = metric_of(region).reach(np.ones(1), region.dims)[0]  # along each axis at distance 1
+    uphill = np.where(np.isfinite(reach).all(), reach, spread) ** 2 * direction  # to the highest point of a ball
+    uphill *= FAR / max(float(np.linalg.norm(uphill / spread)), 1e-300)
+    best = np.argsort(-(unwrapped(region, sample) @ direction), kind="stable")[:CLIMBERS]
+    starts = np.concatenate([sample[best], _particles_inside(region)])
+    return float((unwrapped(region, _pulled(region, starts, starts + uphill)) @ direction).max())
+
+
+def _particles_inside(region: Region) -> Floats:
+    particles = particles_of(region.prediction)
+    return particles[region.contains(particles)]
+
+
+def _pulled(region: Region, starts: Floats, ends: Floats) -> Floats:
+    """Members `starts` (s, dc) moved towards `ends` (s, dc) as far as the path is found to stay in the region."""
+    steps = ends - starts
+    for axis in region.angles:
+        steps[:, axis] = wrap_angle(steps[:, axis])
+    inside, outside = np.zeros(len(starts)), np.ones(len(starts))
+    for _ in range(HALVINGS):
+        middle = (inside + outside) / 2
+        there = region.contains(starts + middle[:, None] * steps)
+        inside, outside = np.where(there, middle, inside), np.where(there, outside, middle)
+    return np.asarray(starts + inside[:, None] * steps)

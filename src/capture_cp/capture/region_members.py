@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, whole_number
 from capture_cp.base.streams import Randomness, generator, stream
-from capture_cp.capture.region_draws import Searchable
-from capture_cp.capture.region_search import middles, particles_of, unwrapped
+from capture_cp.capture.region_draws import middles, particles_of, unwrapped
 from capture_cp.report.panel import Extract
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import grid_of, has_grid
+
+if TYPE_CHECKING:
+    from capture_cp.capture.region import Region
 
 #: Size of a sample that is only plotted.
 POINTS = 2000
@@ -24,16 +24,6 @@ SEEN = 20
 MEMBERS = 512
 
 
-class Drawn(Searchable, Protocol):
-    """The interface of a region that is used here."""
-
-    def cells(self, stratum: str | None = None) -> Ints:
-        """Flat indices of the region's grid cells."""
-
-    def sample(self, n: int, rng: Randomness = None, stratum: str | None = None) -> Floats:
-        """Configurations (n, dc) drawn uniformly from the region, or from its part in one stratum."""
-
-
 class Members(NamedTuple):
     """Members of a region to plot: centres of its cells, or a sample."""
 
@@ -41,35 +31,28 @@ class Members(NamedTuple):
     labels: Ints  # (n,)
 
 
-def members_of(regions: Sequence[Drawn], n: int, rng: Randomness) -> list[Members]:
-    """The centres of the cells of regions of one calibration if its strata have a grid, otherwise n configurations of each.
+def members_of(region: Region, n: int, rng: Randomness) -> Members:
+    """The centres of a region's cells if its strata have a grid, otherwise n configurations.
 
     A part too thin to be visible among them gets more samples: a fraction of `1 / SEEN`.
     """
     n = whole_number("n", n, 1)
-    if not has_grid(regions[0].strata):
-        rng = generator(rng)
-        return [_sample_of(region, n, rng) for region in regions]
-    cells, strata = [region.cells() for region in regions], grid_of(regions[0].strata)
-    together, ends = np.concatenate(cells), np.cumsum([len(some) for some in cells])[:-1]
-    centres, labels = strata.require_grid().centre(together), strata.labels[together].astype(np.int64)
-    parts = zip(regions, np.split(centres, ends), np.split(labels, ends))
-    return [Members(unwrapped(region, Y), m) for region, Y, m in parts]
-
-
-def _sample_of(region: Drawn, n: int, rng: np.random.Generator) -> Members:
-    Y = region.sample(n, rng)  # one generator for all strata, so that a seed does not draw the same numbers for each
+    if has_grid(region.strata):
+        strata, cells = grid_of(region.strata), region.cells()
+        return Members(unwrapped(region, strata.require_grid().centre(cells)), strata.labels[cells].astype(np.int64))
+    rng = generator(rng)  # one for all strata, so that a seed does not draw the same numbers for each
+    Y = region.sample(n, rng)
     labels = np.asarray(region.strata.index(Y))
     for m, name in enumerate(region.strata.names):
         here = int((labels == m).sum())
-        # a thin part is searched only if it was hit, or if the strata have a `project`
-        if here < n // SEEN and region.thresholds[m] >= 0 and (here or hasattr(region.strata, "project")):
+        # a thin part that was never hit is too small to search for
+        if 0 < here < n // SEEN:
             more = _more(region, n // SEEN - here, name, rng)
             Y, labels = np.concatenate([Y, more]), np.concatenate([labels, np.full(len(more), m)])
     return Members(unwrapped(region, Y), labels)
 
 
-def _more(region: Drawn, n: int, stratum: str, rng: np.random.Generator) -> Floats:
+def _more(region: Region, n: int, stratum: str, rng: np.random.Generator) -> Floats:
     """n configurations (n, dc) of the part in one stratum, or none if it is empty."""
     try:
         return region.sample(n, rng, stratum)
@@ -77,56 +60,44 @@ def _more(region: Drawn, n: int, stratum: str, rng: np.random.Generator) -> Floa
         return np.empty((0, region.dims))
 
 
-def extract_of(region: Drawn, n: int, rng: Randomness, start: Any = None, outcome: Any = None) -> Extract:
-    """All that pictures show of a region, with the start and the true outcome of its step where they are known."""
+def checked_marks(region: Region, start: Any, outcome: Any) -> tuple[Floats | None, Floats | None]:
+    """The start and the true outcome of a step, (dc,) each, where they are given."""
     given, meaning = {"start": start, "outcome": outcome}, "(dc,): one configuration"
-    marks = {name: None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items()}
-    starts, outcomes = (None if Y is None else Y[None] for Y in marks.values())
-    inside = None if outcomes is None else [bool(region.contains(_wrapped(region, outcomes))[0])]
-    return extracts_of([region], n, rng, starts, outcomes, inside)[0]
+    start, outcome = (None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items())
+    return start, outcome
 
 
-def extracts_of(
-    regions: Sequence[Drawn], n: int, rng: Randomness, starts: Floats | None, outcomes: Floats | None, inside: Any
-) -> list[Extract]:
-    """All that pictures show of r regions of one calibration, with starts and outcomes (r, dc) where they are known.
+def extract_of(
+    region: Region, n: int, rng: Randomness, start: Floats | None, outcome: Floats | None, inside: bool | None = None
+) -> Extract:
+    """All that pictures show of a region, with the start and the true outcome of its step where they are known.
 
-    `inside` (r,) is whether the regions contain the outcomes.
+    `inside` is whether the region contains the outcome, if that is already known.
     """
-    one = regions[0]
-    members, spacing = (
-        members_of(regions, n, rng),
-        grid_of(one.strata).require_grid().spacing if has_grid(one.strata) else None,
-    )
+    if inside is None and outcome is not None:
+        inside = bool(region.contains(_wrapped(region, outcome[None]))[0])
 
     def index(Y: Floats) -> Ints:
-        return np.asarray(one.strata.index(_wrapped(one, Y)))
+        return np.asarray(region.strata.index(_wrapped(region, Y)))
 
-    def classify(region: Drawn, Y: Floats) -> Ints:
+    def classify(Y: Floats) -> Ints:
         return np.where(region.contains(_wrapped(region, Y)), index(Y), -2)
 
-    places = [
-        [None] * len(regions) if Y is None else [unwrapped(region, place) for region, place in zip(regions, Y)]
-        for Y in (starts, outcomes)
-    ]
-    held = [None] * len(regions) if inside is None else map(bool, inside)
-    clouds = [(unwrapped(region, particles_of(region.prediction)), middles(region)) for region in regions]
-    columns = zip(members, clouds, *places, held, [partial(classify, region) for region in regions])
-    names = tuple(one.strata.names)
-    return [
-        Extract(names, some.Y, some.labels, cloud, start, outcome, hit, turns, spacing, asked, index)
-        for some, (cloud, turns), start, outcome, hit, asked in columns
-    ]
+    members, cloud = members_of(region, n, rng), unwrapped(region, particles_of(region.prediction))
+    start, outcome = (None if Y is None else unwrapped(region, Y) for Y in (start, outcome))
+    spacing = grid_of(region.strata).require_grid().spacing if has_grid(region.strata) else None
+    names, turns = tuple(region.strata.names), middles(region)
+    return Extract(names, *members, cloud, start, outcome, inside, turns, spacing, classify, index)
 
 
-def _wrapped(region: Drawn, Y: Floats) -> Floats:
+def _wrapped(region: Region, Y: Floats) -> Floats:
     Y, angles = np.array(Y, dtype=np.float64), list(region.angles)
     if angles:
         Y[:, angles] = wrap_angle(Y[:, angles])
     return Y
 
 
-def finite_box(region: Drawn) -> Floats:
+def finite_box(region: Region) -> Floats:
     """Corners (2, dc) of a box around a region's parts in strata that it does not contain entirely.
 
     Where the score's box spans the whole circle on an angle, the box is that of random members.

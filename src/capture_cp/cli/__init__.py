@@ -16,8 +16,8 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any, NamedTuple, NoReturn
 
-from capture_cp.base.errors import CaptureError, CaptureWarning, known_name, shortened
-from capture_cp.base.terminal import Terminal
+from capture_cp.base.checks import CaptureError, CaptureWarning, known_name, shortened
+from capture_cp.base.progress import Terminal
 from capture_cp.cli.interrupts import STATUS, end_quietly, interrupted, watch_interrupts
 
 
@@ -100,9 +100,9 @@ FORMER = {
     "log": "examples/19_gymnasium.py records transitions from a Gymnasium environment; calibrate on its file.",
     "sensitivity": "`capture plan TASK --vary NAME=v1,v2` plans again with one setting changed at a time.",
     "worth": "`capture plan TASK --vary NAME=v1,v2` compares planning with and without regions as an option changes.",
-    "online": "`capture_cp.Adaptive` makes regions that adapt while the system changes.",
+    "online": "`capture_cp.AdaptiveAlpha` makes regions that adapt while the system changes.",
     "rounds": "`capture_cp.on_policy_rounds` recalibrates on the planner's own episodes.",
-    "promises": "`capture_cp.on_policy_coverage` measures coverage on the planner's own episodes.",
+    "promises": "`capture_cp.executed` and `Capture.coverage` measure coverage on the planner's own episodes.",
     "simulator": "tests/peg/test_systems.py of the source tree tests the accuracy of the peg's simulator.",
 }
 

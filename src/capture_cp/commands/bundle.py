@@ -201,7 +201,7 @@ class LinearModel:
         tiny = 1e-12 * max(float(np.trace(covariance)), 1e-300) * np.eye(len(covariance))
         return self.coefficients[0] + X @ self.coefficients[1:], np.tile(covariance + tiny, (len(X), 1, 1))
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of its numbers."""
         return digest(self.coefficients, self.residuals)
 

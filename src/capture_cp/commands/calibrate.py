@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from threading import Thread
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -46,15 +48,17 @@ from capture_cp.commands.reading import Split, Survey, columns_after, columns_of
 from capture_cp.commands.report import coverage_by_stratum, group_table, write_report
 from capture_cp.commands.user_objects import user_model, user_strata
 from capture_cp.conformal.coverage import Coverage
-from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.groups import PerStratum, Tree
 from capture_cp.conformal.scores import Model
 from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import Runner, TransitionLog, Transitions
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
+from capture_cp.report.style import pyplot
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
+GROWING = 200_000  # transitions that grow a tree: of more, its twenty leaves would hardly gain, and it would take far longer
 GroupRows = list[dict[str, Any]]
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
@@ -74,16 +78,17 @@ class Calibrate:
 
     Without --model, a linear model is trained on part of the log. Its regions are valid, but larger than those of a better
     model. Without --strata, there is one stratum, "all". Steps of one episode are not independent: name the episode column
-    with --episode, so that whole episodes are split and counted.
+    with --episode, so that whole episodes are split and counted. A passive object has no --action.
     """
 
     data: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(help="A log, or a .toml file with all options.", metavar="DATA")
     ]
     state: options.StateColumns
-    action: options.ActionColumns
+    action: options.ActionColumns = ()
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
+    steps: Annotated[int, tyro.conf.arg(help="With --following: predict so many rows ahead.")] = 1
     clock: options.Clock = "received"
     model: Annotated[
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
@@ -107,6 +112,10 @@ class Calibrate:
     distances: Annotated[Distances, tyro.conf.arg(name="", help="How configurations are compared.")] = field(
         default_factory=Distances
     )
+    groups: Annotated[
+        Literal["auto", "tree", "per-stratum"],
+        tyro.conf.arg(help="One threshold per leaf of a tree, or per stratum; by default as the number of episodes allows."),
+    ] = "auto"
     min_leaf: Annotated[int, tyro.conf.arg(help="Fewest transitions per leaf of the tree.")] = 300
     min_stratum: options.MinStratum = None
     farthest: options.Farthest = None
@@ -124,6 +133,8 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
+        if self.computing.here:
+            Thread(target=_import_ahead).start()
         log = self._read(console)
         with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
             listen()
@@ -148,7 +159,7 @@ class Calibrate:
 
     def _read(self, console: Console) -> TransitionLog:
         names = columns_after(self.next, self.following)
-        more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock}
+        more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock, "steps": self.steps}
         logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
         self.distances.of(logged.next_names)
         return opened(logged, console)
@@ -170,16 +181,28 @@ class Calibrate:
         few = self.min_stratum or None
         if self.min_stratum is None:
             few = options.expected_to_suffice(self.alpha, self.confidence)
-        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few)
+        tree = Tree(per_stratum=True, min_leaf=self.min_leaf, min_stratum=few, max_growing=GROWING)
         parts: dict[str, Any] = {"n_particles": self.particles, "k": self.k, "tree": tree, "seed": self.seed}
         cap = method(self.method, model, strata, metric=self.distances.of(split.log.next_names), **parts)
         cap.set_params(deterministic_model=self.deterministic_model, farthest=self.farthest)
+        if self._per_stratum(split):
+            cap.set_params(groups=PerStratum())
         try:
             fit_log(cap, split.part("to calibrate"), run)
         except CaptureError as error:  # in terms of the command line
             raise CaptureError(str(error).replace("pass deterministic_model=True", "give --deterministic-model")) from None
         cap.data_["robot"] = self._facts(split.log, seen, cap)
         return cap
+
+    def _per_stratum(self, split: Split) -> bool:
+        """Whether each stratum has one threshold: where asked for, or where a leaf would be set by too few episodes."""
+        if self.groups != "auto" or not self.method.startswith("capture"):
+            return self.groups == "per-stratum"
+        numbers = split.log.episodes()
+        if numbers is None:
+            return False
+        rows = self.min_leaf * (1 / Tree().partition_share - 1)  # of the smallest leaf, that set its threshold
+        return rows * len(np.unique(numbers)) / len(numbers) < options.expected_to_suffice(self.alpha, self.confidence)
 
     def _check(self, cap: Capture, split: Split, seen: Survey, run: Runner[Any]) -> tuple[Coverage, list[str]]:
         """Coverage on what was held out, and what may be wrong with the log."""
@@ -210,7 +233,8 @@ class Calibrate:
     def _facts(self, log: TransitionLog, seen: Survey, cap: Capture) -> dict[str, Any]:
         """What `capture check` needs besides the calibration."""
         facts: dict[str, Any] = {
-            "columns": columns_of(log, bool(self.following)),
+            "columns": columns_of(log, bool(self.following), self.steps),
+            "steps": self.steps,
             "clock": self.clock,
             "episode": self.episode,
             "time": self.time,
@@ -293,3 +317,11 @@ class Calibrate:
                 raise CaptureError(f"{name.replace('_', '-')} is 0; expected a fraction above 0, such as 0.25.")
         for file in (self.out, self._report_file, self.json):
             check_writable(file)
+
+
+def _import_ahead() -> None:
+    """Import what grows the tree while the log is read, and what draws the report while the tree grows."""
+    with suppress(ImportError, CaptureError):
+        import sklearn.tree  # noqa: F401
+
+        pyplot()

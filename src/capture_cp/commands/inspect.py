@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,8 +23,6 @@ from capture_cp.data.source import Column, LogSource, open_log
 from capture_cp.report.output import table_of
 
 MOST_SHOWN = 200
-
-COMMAND = re.compile(r"cmd|command|action|control|target|desired|setpoint")
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class Inspect:
             rate = f"{(n - 1) / seconds:.1f}" if n > 1 and seconds else ""
             rows.append([escape(topic), escape(kind), f"{n:,}", rate, escape(_fields(topic, fields))])
         console.print(table_of(title, ("topic", "type", "messages", "Hz", "numbers"), rows, left=("type", "numbers")))
-        return proposed_topics(columns, {topic: kind for topic, (kind, _) in bag.topics.items()})
+        return proposed(recognise(source))
 
     def _propose(self, console: Console, choice: Proposal) -> None:
         words = ["capture", "calibrate", str(self.data)]
@@ -105,6 +102,8 @@ class Inspect:
             console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
         if choice.moves:
             console.print("The second compares a simulator with this log; MODEL.xml is its MuJoCo file.", highlight=False)
+        if choice.pose:
+            console.print("The configuration is a pose: calibrate it with --metric se3 --length RADIUS, the body's radius.")
         if self.toml is None:
             return
         place = os.path.relpath(self.data, self.toml.parent)
@@ -134,7 +133,12 @@ def _range(parts: list[np.ndarray]) -> str:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Columns of each part; `next` or `following` is empty. `moves`: whether a simulator can be compared with the log."""
+    """Columns of each part; `next` or `following` is empty.
+
+    Attributes:
+        moves: whether a simulator can be compared with the log.
+        pose: whether the configuration is one pose.
+    """
 
     state: list[str] = field(default_factory=list)
     action: list[str] = field(default_factory=list)
@@ -144,14 +148,15 @@ class Proposal:
     episode: str | None = None
     time: str | None = None
     moves: bool = False
+    pose: bool = False
 
     def options(self) -> dict[str, str | list[str]]:
         """The options that say this, by name."""
-        return {name: value for name, value in asdict(self).items() if value and name != "moves"}
+        return {name: value for name, value in asdict(self).items() if value and name not in ("moves", "pose")}
 
 
 def proposed(found: Recognised) -> Proposal | None:
-    """What the columns of a table are for, or None where no guess is plausible."""
+    """What the columns of a log are for, or None where no guess is plausible."""
     joints = found.joints
     action = _whole(found, [*(joints["command"] or joints["torque"]).values()])
     if found.after:
@@ -170,7 +175,9 @@ def proposed(found: Recognised) -> Proposal | None:
         angles=[f"next_{name}" for name in found.angles if name in places],
         episode=found.episode,
         time=found.time,
-        moves=bool(found.poses or joints["position"].keys() & {*joints["velocity"], *joints["command"]}),
+        pose=len(found.poses) == 1 and len(places) == 7,
+        moves=bool(found.rows)
+        and bool(found.poses or joints["position"].keys() & {*joints["velocity"], *joints["command"]}),
     )
 
 
@@ -179,29 +186,3 @@ def _whole(found: Recognised, names: Sequence[str]) -> list[str]:
     lists = [column for column in found.columns if column.width and set(column.entries) <= set(names)]
     owner = {entry: column.name for column in lists for entry in column.entries}
     return list(dict.fromkeys(owner.get(name, name) for name in names))
-
-
-def proposed_topics(columns: Sequence[Column], kinds: dict[str, str]) -> Proposal | None:
-    """What the topics of a bag are for: positions of joints, and what looks most like a command. `kinds` are their types."""
-    names = {column.name for column in columns}
-    joints = [topic for topic, kind in kinds.items() if kind.endswith("/JointState") and f"{topic}.position" in names]
-    commands = [topic for topic in kinds if COMMAND.search(topic.lower())]
-    measured = [topic for topic in joints if topic not in commands] or joints
-    commands = [topic for topic in commands if topic not in measured[:1]]
-    action = next((found for topic in commands if (found := _command(topic, names))), None)
-    if not measured or action is None:
-        return None
-    state = [f"{measured[0]}.position"]
-    return Proposal(state, action, following=state, episode="file" if "file" in names else None, time="time")
-
-
-def _command(topic: str, names: set[str]) -> list[str]:
-    """The numbers of a command: its list of numbers, or a velocity."""
-    for lists in ("data", "position", "positions", "velocity", "effort"):
-        if f"{topic}.{lists}" in names:
-            return [f"{topic}.{lists}"]
-    for twist in ("", "twist."):
-        found = [f"{topic}.{twist}{part}" for part in ("linear.x", "linear.y", "angular.z")]
-        if names.issuperset(found):
-            return found
-    return []

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
@@ -58,10 +58,11 @@ def remembered(
     given = "next" if command.next else "following" if command.following else ""
     last = given or ("following" if "following" in known else "next")
     columns: dict[str, Any] = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
-    missing = [f"--{name}" for name, names in columns.items() if not names]
+    missing = [f"--{name}" for name, names in columns.items() if not names and not (name == "action" and name in known)]
     if missing:
         raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
     more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": command.time or facts.get("time")}
+    more["steps"] = whole_number("steps of the calibration", facts.get("steps", 1), 1)
     return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
 
 
@@ -86,10 +87,10 @@ def columns_after(next: Sequence[str], following: Sequence[str]) -> dict[str, An
     return {"next": next} if next else {"following": following}
 
 
-def columns_of(log: TransitionLog, follows: bool) -> dict[str, list[str]]:
-    """The columns of a log by their parts, as a calibration remembers them."""
+def columns_of(log: TransitionLog, follows: bool, steps: int = 1) -> dict[str, list[str]]:
+    """The columns of a log by their parts, as a calibration remembers them; of several steps the actions of the first."""
     last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
-    return {"state": list(log.state_names), "action": list(log.action_names), **last}
+    return {"state": list(log.state_names), "action": list(log.action_names[: len(log.action_names) // steps]), **last}
 
 
 def check_fits(cap: Capture, log: TransitionLog, file: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import derived_seed
-from capture_cp.capture.region_search import particles_of
+from capture_cp.capture.region_draws import particles_of
 from capture_cp.commands.robot import Robot
 from capture_cp.conformal.coverage import Count
 from capture_cp.data.transitions import Transitions

@@ -103,6 +103,7 @@ def write_report(
             confidence=command.confidence,
             linear=command.linear,
             by_episode=command.episode is not None,
+            one_group=cap.partition_.n_groups == 1,
             facts=cap.data_,
             coverage=_coverage_table(coverage, marked, volumes),
             measured=volumes is not None,

@@ -13,7 +13,7 @@ from capture_cp.base.checks import CaptureError, Floats, shortened
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_members import extracts_of
+from capture_cp.capture.region_members import extract_of
 from capture_cp.commands.options import plain
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.panel import Extract
@@ -104,7 +104,8 @@ def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[in
             whole = bool(np.isinf(regions[0].thresholds).any())
             regions = [finite_region(regions[0])]
             n = SAMPLE // 5 if regions[0].acceptance(draws=DRAWS, rng=seed) < SCARCE else SAMPLE
-        extracts = extracts_of(regions, n, seed, starts, Y, inside)
+        places = zip([None] * len(Y) if starts is None else starts, Y, inside.tolist())
+        extracts = [extract_of(region, n, seed, *place) for region, place in zip(regions, places)]
     except CaptureError:
         return []
     return [Shown(one, title, whole) for one, title in zip(extracts, _titles(cap, rows))]

@@ -14,6 +14,7 @@ from capture_cp.base.checks import CaptureError, confidence_level, failure_rate,
 from capture_cp.base.files import check_writable
 from capture_cp.commands.options import CHECK, TRAIN, Confidence, Shares, expected_to_suffice
 from capture_cp.conformal.groups import Tree
+from capture_cp.conformal.hierarchical import episodes_needed
 from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_needed, smallest_enough
 from capture_cp.report.output import table_of, write_rows
 
@@ -91,6 +92,12 @@ class Size:
     def _shares(self) -> Shares:
         return Shares(0.0 if self.own_model else self.train_share, self.check_share)
 
+    @property
+    def _episodes(self) -> int:
+        """Episodes that must visit a group; with confidence their steps are bet on, which takes slightly more."""
+        delta = None if self.confidence is None else round(1 - self.confidence, 12)
+        return episodes_needed(self.alpha, delta)
+
     def _to_log(self, scores: int) -> int:
         """Transitions of which every group gets that many scores, in at least 95 of 100 logs.
 
@@ -135,6 +142,7 @@ class Size:
             "of the rest grows the tree": self.tree_share,
         }
         used = ", ".join(f"{100 * share:g}% {use}" for use, share in uses.items() if share)
+        needed = "" if self.confidence is None else f", and {self._episodes} must visit a group for a finite threshold"
         sure = "every group gets its scores in at least 95 of 100 logs" if several else "any log has its scores"
         sentences = [
             f"The rarest group has {100 * self._rarest:.3g}% of the transitions." if several else "",
@@ -144,7 +152,7 @@ class Size:
             if apart is None
             else f"From {apart:,} on, capture calibrate gives each of as many strata "
             "its own thresholds; with fewer, rare strata may share theirs (--min-stratum).",
-            "Where steps of an episode are not independent, these numbers are episodes.",
+            f"Where steps of an episode are not independent, these numbers are episodes{needed}.",
         ]
         return " ".join(sentence for sentence in sentences if sentence)
 

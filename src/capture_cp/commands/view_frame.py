@@ -110,7 +110,7 @@ def scene_of(space: Space, look: Look, picture: Picture) -> Scene:
 def _members(look: Look) -> Members:
     """Configurations of the region, without the parts that cover a whole stratum; may be none."""
     try:
-        return members_of([finite_region(look.region)], MEMBERS, 0)[0]
+        return members_of(finite_region(look.region), MEMBERS, 0)
     except CaptureError:
         return Members(look.cloud[:0], np.empty(0, dtype=np.int64))
 

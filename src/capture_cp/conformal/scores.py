@@ -23,7 +23,7 @@ from capture_cp.spaces.strata import GriddedStrata, columns_of
 class Model(Protocol):
     """An approximate model of the robot: any callable with this signature.
 
-    If the model has a method `fingerprint()` (text that changes with its settings), loading a calibration checks that it is
+    If the model has a method `identity()` (text that changes with its settings), loading a calibration checks that it is
     the same model. If it has a method `trained_on(X, Y) -> bool (n,)`, it is never calibrated on its training transitions.
     """
 

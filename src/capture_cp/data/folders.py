@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,7 @@ from capture_cp.data.source import (
 #: Name of the column with the file name in the rows of a folder, unless a column already has that name.
 FILE = "file"
 MOST_FILES = 1_000_000
+INFO = Path("meta", "info.json")  # what a LeRobot data set says of itself
 
 
 def open_files(pattern: Path, labels: str | None) -> LogSource:
@@ -42,7 +44,7 @@ def open_files(pattern: Path, labels: str | None) -> LogSource:
 
 def open_folder(folder: Path, labels: str | None) -> LogSource:
     """The log in a folder: a LeRobot data set, motions of SAGE, or files of one format."""
-    if (folder / "meta" / "info.json").is_file():
+    if (folder / INFO).is_file():
         # only its tables are opened; there may be videos of any size
         files = sorted((folder / "data").glob("**/*.parquet"), key=natural)
         if not files:
@@ -96,6 +98,18 @@ class FolderSource(LogSource):
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         inner = [name for name in names if name != FILE or not self._own]
         return FolderSource(self.path, self.files, self.labels, (inner, rows_of, after, clock))
+
+    def entry_names(self) -> dict[str, str]:
+        try:  # of a LeRobot data set: a list of names, or one by the kind of the entries
+            features = json.loads(existing_file(self.path / INFO, "description").read_text("utf-8"))["features"]
+            found: dict[str, str] = {}
+            for column in self._columns:
+                names = features[column.name]["names"] if column.width else ()
+                names = next(iter(names.values()), ()) if isinstance(names, dict) else names
+                found |= {entry: str(name) for entry, name in zip(column.entries, names)}
+            return found
+        except (CaptureError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return {}
 
     def breaks(self) -> Ints:
         return self._index[1]

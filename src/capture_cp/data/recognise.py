@@ -22,6 +22,7 @@ PARTS: dict[str, tuple[Parts, Parts]] = {
     "hinge": ((("position", 1, "rad"),), (("velocity", 1, "rad/s"),)),
     "slide": ((("position", 1, "m"),), (("velocity", 1, "m/s"),)),
 }
+SINGLE = ("hinge", "slide")  # joints of one number
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def match(
         actuators: name, and joint that it moves.
         names: the model's joints in the log's order, where the log calls them otherwise.
         overrides: columns, as a list or separated by commas, by what they hold: "hinge.position", "cube.rates",
-            "lift.command", "episode" or "time"; none for what the log lacks; and the name of a pose by that of its joint.
+            "lift.command", "episode" or "time"; none for what the log lacks. By the name of a joint alone: the name of a
+            pose, or the column of a position.
         quaternion: "wxyz" or "xyzw", where names do not tell.
     """
     if joints is None:
@@ -125,15 +127,20 @@ class _Match:
         self, found: Recognised, joints: Sequence[Joint], given: Mapping[str, str | Sequence[str]], order: str
     ) -> None:
         self.found, self.joints, self.free = found, joints, list(found.poses)
-        self.given = {what: names.split(",") if isinstance(names, str) else names for what, names in given.items()}
+        single = {one.name for one in joints if one.kind in SINGLE}
+        self.given = {
+            f"{what}.position" if what in single else what: names.split(",") if isinstance(names, str) else names
+            for what, names in given.items()
+        }
         self.order = known_name("order --quaternion", order, ("wxyz", "xyzw")) if order else "wxyz"
+        self.why = dict(found.why)
 
     def run(self, actuators: Sequence[tuple[str, str]], names: Sequence[str]) -> StateColumns:
         found, called = self.found, self._called(names)
-        known = ["episode", "time", *(f"{name}.command" for name, _ in actuators), *(joint.name for joint in self.joints)]
+        known = ["episode", "time", *(f"{name}.command" for name, _ in actuators), *(one.name for one in self.joints)]
         known += [f"{one.name}.{part}" for one in self.joints for half in PARTS[one.kind] for part, _, _ in half]
         for what in self.given:
-            known_name("quantity with columns of its own", what, known)
+            known_name("quantity that columns are named for", what, known)
         lists = {} if names else self._lists(len(actuators))
         state: tuple[list[str], list[str]] = ([], [])
         world = []
@@ -143,22 +150,14 @@ class _Match:
                 for part, width, _ in half:
                     default = parts.get(part, lists.get(name, ())[len(entries) : len(entries) + width])
                     entries += self._given(f"{joint.name}.{part}", width, default)
-            rates = tuple(state[1][-3:])
-            world += (
-                [joint.name] if any(pose.frame == "world" and tuple(pose.rates) == rates for pose in found.poses) else []
-            )
-        command = found.joints["command"]
-        sent = lists.get("ctrl") or [
-            command.get(name, command.get(called.get(joint, joint), "")) for name, joint in actuators
-        ]
-        ctrl = [name for (act, _), one in zip(actuators, sent) for name in self._given(f"{act}.command", 1, [one])]
-        episode, time = (
-            self._given(what, 1, [one or ""])[0] or None for what, one in (("episode", found.episode), ("time", found.time))
-        )
+            world += [joint.name for pose in found.poses if pose.frame == "world" and [*pose.rates] == state[1][-3:]]
+        sent = found.joints["command"]
+        ctrl = lists.get("ctrl") or [sent.get(name, sent.get(called.get(joint, joint), "")) for name, joint in actuators]
         acts = tuple(name for name, _ in actuators)
-        return StateColumns(
-            tuple(self.joints), tuple(state[0]), tuple(state[1]), acts, tuple(ctrl), episode, time, found.why, tuple(world)
-        )
+        ctrl = [self._given(f"{act}.command", 1, [one])[0] for act, one in zip(acts, ctrl)]
+        episode, time = (self._given(what, 1, [getattr(found, what) or ""])[0] or None for what in ("episode", "time"))
+        qpos, qvel = map(tuple, state)
+        return StateColumns(tuple(self.joints), qpos, qvel, acts, tuple(ctrl), episode, time, self.why, tuple(world))
 
     def _called(self, names: Sequence[str]) -> dict[str, str]:
         """The log's name of each of the model's joints that --joints names."""
@@ -169,7 +168,7 @@ class _Match:
                 "model's name of each of them, in this order."
             )
         for name in names:
-            known_name("joint in --joints", name, [one.name for one in self.joints if one.kind in ("hinge", "slide")])
+            known_name("joint in --joints", name, [one.name for one in self.joints if one.kind in SINGLE])
         return dict(zip(names, logged))
 
     def _lists(self, nu: int) -> dict[str, list[str]]:
@@ -183,24 +182,29 @@ class _Match:
     def _parts(self, joint: Joint, called: Mapping[str, str]) -> dict[str, Sequence[str]]:
         """The columns of a joint by what they hold."""
         told = all(f"{joint.name}.{part}" in self.given for part, _, _ in PARTS[joint.kind][0])
-        if joint.kind in ("free", "ball"):
+        if joint.kind not in SINGLE:
             pose = None if told else self._pose(joint)
-            if pose is None:
-                return {}
-            parts = {"position": pose.position, "quaternion": self._ordered(pose)}
-            return {**parts, "velocity": pose.velocity, "rates": pose.rates}
+            parts = {what: getattr(pose, what, ()) for what in ("position", "velocity", "rates")}
+            return parts | {"quaternion": self._ordered(pose) if pose else ()}
         name = called.get(joint.name, joint.name)
         position = self.found.joints["position"].get(name, name if name in self.found.numbers else "")
         if not position and not told:
             raise self._missing(joint)
-        return {"position": [position], "velocity": [self.found.joints["velocity"].get(name, "")]}
+        columns = [position, self.found.joints["velocity"].get(name, "")]
+        if joint.name in called:
+            self.why |= dict.fromkeys(columns, "by the order of --joints")
+        return {"position": columns[:1], "velocity": columns[1:]}
 
     def _pose(self, joint: Joint) -> Pose:
         """The pose of a joint: the one of its name, or the only one that is left."""
-        (wanted,) = self.given.get(joint.name, [joint.name])
-        others = {one.name for one in self.joints} - {joint.name}
-        able = [pose for pose in self.free if pose.name == wanted]
-        able = able or [pose for pose in self.free if pose.name not in others and joint.name not in self.given]
+        others = {one.name for one in self.joints}
+        if joint.name in self.given:
+            named = known_name("pose", ",".join(self.given[joint.name]), [pose.name for pose in self.found.poses])
+            able = [pose for pose in self.found.poses if pose.name == named]
+        else:
+            able = [pose for pose in self.free if pose.position or joint.kind == "ball"]
+            same = [pose for pose in able if pose.name == joint.name]
+            able = same or [pose for pose in able if pose.name not in others]
         if not able:
             raise self._missing(joint)
         if len(able) > 1:
@@ -208,7 +212,7 @@ class _Match:
                 f"{self.found.path} has {len(able)} poses, {_some([_shown(one) for one in able])}, and none is called as "
                 f"the joint {joint.name!r}; name its pose with --columns {joint.name}=POSE."
             )
-        self.free.remove(able[0])
+        self.free = [pose for pose in self.free if pose is not able[0]]
         return able[0]
 
     def _ordered(self, pose: Pose) -> Sequence[str]:
@@ -236,13 +240,14 @@ class _Match:
             known_name(f"column in {self.found.path}", name, [*self.found.numbers, *text])
         if len(names) not in (0, width):
             raise CaptureError(f"{what} has {len(names)} columns, {', '.join(names)}; expected {width}.")
+        self.why |= dict.fromkeys(names, "named by you")
         return names or [""] * width
 
     def _missing(self, joint: Joint) -> CaptureError:
         found = self.found
         has = [*(f"the pose {_shown(pose)}" for pose in found.poses), *found.joints["position"]] or found.numbers
         help = "name its columns with --columns, or give the model's names in the log's order with --joints"
-        if joint.kind in ("free", "ball"):
+        if joint.kind not in SINGLE:
             help = f"name its columns with --columns {joint.name}.quaternion=QW,QX,QY,QZ"
         return CaptureError(
             f"the joint {joint.name!r} ({joint.kind}) of the model is not in {found.path}, which has {_some(has)}; {help}."

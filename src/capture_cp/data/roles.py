@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from capture_cp.spaces.rigid import conjugate, multiplied, to_vector
 
 #: Rows that are looked at, pieces that they are read in at most, and numbers per row.
 FIRST_ROWS, MOST_PIECES, MOST_READ = 20_000, 64, 400
+LONGEST_NAME = 200  # of a column; the search for words in a name takes the square of its length
 #: A quaternion's length may differ by this much from 1, through rounding in a text file.
 UNIT = 0.02
 #: A step that is this near to a full turn (rad) passes the seam of an angle.
@@ -38,6 +39,7 @@ WORDS = {
 }
 _ANY = "|".join(WORDS.values())
 EDGE = re.compile(rf"(?P<first>{_ANY})[._/]+(?P<rest>.+)|(?P<stem>.+?)[._/]+(?P<last>{_ANY})", re.IGNORECASE)
+TOPIC = re.compile(r"cmd|command|action|control|target|desired|setpoint")
 #: Plain names of commands and positions.
 PLAIN = {
     "command": re.compile(r"(.*[^a-z])?(act|u|left|right)([^a-z].*)?|v|w|omega|speed|steering"),
@@ -106,8 +108,9 @@ class Recognised:
 
     @property
     def numbers(self) -> list[str]:
-        """Names of all numbers of a row."""
-        return [name for column in self.columns if column.kind == "number" for name in column.entries]
+        """Names of the numbers of a row."""
+        able = [column for column in self.columns if column.kind == "number" and len(column.name) <= LONGEST_NAME]
+        return [name for column in able for name in column.entries]
 
     @property
     def left(self) -> list[str]:
@@ -128,7 +131,7 @@ def recognise(source: LogSource) -> Recognised:
         for column in found.columns:
             with suppress(CaptureError):  # text that is too long names no episodes
                 found.rows |= _first_rows(source, [column.name] if column.kind == "text" else [])
-    _Search(found).run()
+    _Search(found, source.entry_names()).run()
     return found
 
 
@@ -165,8 +168,8 @@ def wraps(before: Floats, after: Floats) -> int:
 class _Search:
     """The search for what columns hold, from what names say clearly to what values suggest."""
 
-    def __init__(self, found: Recognised) -> None:
-        self.found = found
+    def __init__(self, found: Recognised, called: Mapping[str, str]) -> None:
+        self.found, self.called = found, called
         for name in found.numbers:
             base, _, number = name.rpartition("_")
             if number == str(len(found.vectors.get(base, []))):
@@ -182,8 +185,9 @@ class _Search:
         n = len(next(iter(found.rows.values()), ()))
         self.inside = np.ones(max(n - 1, 0), dtype=bool) if rows is None else rows[1:] == rows[:-1]
         self._time()
+        left = set(found.left)
         for name in found.left:
-            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in found.left), None)
+            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in left), None)
             if partner is not None:
                 found.after[name] = partner
                 found.take([partner], "next configuration")
@@ -257,7 +261,7 @@ class _Search:
             (kind, body), names = _vector(stem), [f"{stem}{letter}" for letter in "wxyz"]
             if left >= set(names) and (kind == "quaternion" or self._unit(names)):
                 fours.append((body, names, (), True))
-            elif left >= set(names[1:]):
+            elif left >= set(names[1:]) and self._meaning(names[1])[0] != "command":
                 triples[kind, body] = names[1:]
         return triples, fours
 
@@ -305,19 +309,29 @@ class _Search:
     def _joints(self) -> None:
         """Columns by what their names say of a joint; entries of lists of one length belong together."""
         found = self.found
-        hosts = {len(names): base for base, names in found.vectors.items() if meaning(base)[0] == "position"}
+        kinds = {base: self._meaning(base)[0] for base in found.vectors}
+        hosts = {len(found.vectors[base]): base for base, kind in kinds.items() if kind == "position"}
         for base, names in found.vectors.items():
+            kind, host = kinds[base], hosts.get(len(names), base)
             for i, name in enumerate(names):
-                self._joint(meaning(base)[0], f"{hosts.get(len(names), base)}_{i}", name)
+                inner, joint = meaning(self.called.get(name, ""))  # action: shoulder_pan.pos
+                self._joint(kind if kind == "command" else inner or kind, joint or f"{host}_{i}", name)
         for name in found.left:
-            self._joint(*meaning(name), name)
+            self._joint(*self._meaning(name), name)
+        known = {*found.left, *found.joints["position"]}
         for name in found.left:  # rates that are called after their joint: vhinge, dhinge
-            if name[:1] in "vd" and name[1:] in {*found.left, *found.joints["position"]}:
+            if name[:1] in "vd" and name[1:] in known:
                 self._joint("velocity", name[1:], name)
         for name in found.left:
             plain = next((kind for kind, pattern in PLAIN.items() if pattern.fullmatch(name.lower())), "")
             partner = any(name in found.joints[kind] for kind in ("velocity", "command", "torque"))
             self._joint("position" if partner else plain, name, name)
+
+    def _meaning(self, name: str) -> tuple[str, str]:
+        """The meaning of a name; of the fields of a topic, `/arm/cmd_vel.linear.x`, by that of the topic."""
+        kind, thing = meaning(name)
+        topic, field, _ = name.partition(".")
+        return "command" if not self.found.rows and field and TOPIC.search(topic.lower()) else kind, thing
 
     def _joint(self, kind: str, joint: str, name: str) -> None:
         if kind and name not in self.found.roles and joint not in self.found.joints[kind]:

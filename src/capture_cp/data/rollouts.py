@@ -1,10 +1,10 @@
-"""Open-loop rollouts of the true system, on which a horizon is calibrated."""
+"""Open-loop rollouts of the true system, on which a horizon is calibrated, and executed steps of closed-loop episodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -213,3 +213,42 @@ def advance(step: BatchedStep, states: Floats, actions: Floats, rng: np.random.G
             f"the model returned shape {after.shape} or NaN at step {h} of the rollout; expected finite {states.shape}."
         )
     return after
+
+
+# -- closed loop ----------------------------------------------------------------------------------------------------------
+
+
+class Run(Protocol):
+    """Interface of an episode of T steps, such as `capture_cp.planning.Episode`."""
+
+    @property
+    def states(self) -> Floats:
+        """States before the first and after each step: (T + 1, ds)."""
+
+    @property
+    def inputs(self) -> Floats:
+        """State and action of each executed step: (T, ds + da)."""
+
+
+class Executed(NamedTuple):
+    """The executed steps of several episodes, one row each."""
+
+    X: Floats  # (n, dx)
+    Y: Floats  # (n, dc)
+    episodes: Ints  # (n,): 0, 1, ...
+    steps: Ints  # (n,): 1, 2, ... within the episode
+
+
+def executed(episodes: Sequence[Run], axes: Sequence[int]) -> Executed:
+    """Transitions of episodes; `axes` are the entries of the state that make up the configuration.
+
+    `Capture.fit(rows.X, rows.Y, episodes=rows.episodes)` then calibrates on whole episodes, and `Capture.coverage`, with the
+    same arguments, measures what the regions of another calibration hold in closed loop.
+    """
+    if not any(len(run.inputs) for run in episodes):
+        raise CaptureError("these episodes have no executed steps; run some episodes first.")
+    lengths = [len(run.inputs) for run in episodes]
+    X = np.concatenate([run.inputs for run in episodes])
+    Y = np.concatenate([run.states[1:, list(axes)] for run in episodes])
+    steps = np.concatenate([np.arange(1, length + 1) for length in lengths])
+    return Executed(X, Y, np.repeat(np.arange(len(lengths)), lengths), steps)

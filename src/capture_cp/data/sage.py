@@ -39,13 +39,10 @@ class SageSource(TableSource):
         if len(motions) > MOST_MOTIONS:
             raise CaptureError(f"{path} has {len(motions):,} motions; expected at most {MOST_MOTIONS:,}.")
         self._names = [motion.relative_to(path).as_posix() for motion in motions]
-        self._starts: Ints | None = None
 
     def parts(self) -> Ints:
-        if self._starts is None:
-            self._table = self._read()
-        assert self._starts is not None
-        return self._starts
+        labels = self._columns[EPISODE]
+        return np.append(0, np.flatnonzero(labels[1:] != labels[:-1]) + 1)
 
     def locate(self, row: int) -> tuple[Path, int]:
         number = int(np.searchsorted(self.parts(), row, "right")) - 1
@@ -53,17 +50,17 @@ class SageSource(TableSource):
 
     def _read(self) -> Table:
         joints, tables = _joints(self.path / self._names[0]), list[Table]()
-        for name in self._names:
+        for number, name in enumerate(self._names):
             folder = self.path / name
             if _joints(folder) != joints:
                 raise CaptureError(
                     f"{folder / JOINTS} differs from that of {self._names[0]}; give all motions the same joints."
                 )
             table, label = _motion(folder, joints), name if name != "." else self.path.absolute().name
-            tables.append({EPISODE: np.full(len(table[TIME]), label[-LONGEST_LABEL:]), **table})
+            label = label if len(label) <= LONGEST_LABEL else f"{number}: {label[-LONGEST_LABEL + 20 :]}"  # unique
+            tables.append({EPISODE: np.full(len(table[TIME]), label), **table})
             if tables[-1].keys() != tables[0].keys():
                 raise CaptureError(f"{folder / STATE} has other columns than that of {self._names[0]}; remove the motion.")
-        self._starts = np.cumsum([0, *(len(table[TIME]) for table in tables[:-1])])
         return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
@@ -124,18 +121,17 @@ def _times(file: Path, cells: dict[str, list[str]]) -> Floats:
 
 def _lists(file: Path, name: str, cells: Sequence[str], width: int) -> Floats:
     """Lists of numbers, (n, width), from their JSON text."""
+    found = _parsed(cells, width)  # all at once: some hundred thousand calls take seconds
+    if found is None:
+        row = next(row for row, cell in enumerate(cells) if _parsed([cell], width) is None)
+        shown = shortened(repr(cells[row]))
+        raise CaptureError(f"{name} in data row {row + 1} of {file} is {shown}; expected a list of {width} numbers.")
+    return found
+
+
+def _parsed(cells: Sequence[str], width: int) -> Floats | None:
     try:
-        lists = json.loads(f"[{','.join(cells)}]")  # all at once: some hundred thousand calls take seconds
-        if len(lists) == len(cells) and all(type(one) is list and len(one) == width for one in lists):
-            return np.array(lists, dtype=np.float64)
+        found = np.array(json.loads(f"[{','.join(cells)}]"), dtype=np.float64)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        pass
-    for row, cell in enumerate(cells):
-        try:
-            np.array(json.loads(cell), dtype=np.float64).reshape(width)
-        except (ValueError, TypeError, OverflowError, RecursionError):
-            shown = shortened(repr(cell))
-            raise CaptureError(
-                f"{name} in data row {row + 1} of {file} is {shown}; expected a list of {width} numbers."
-            ) from None
-    raise CaptureError(f"the column {name} of {file} does not hold lists of {width} numbers.")
+        return None
+    return found if found.shape == (len(cells), width) else None

@@ -129,6 +129,10 @@ class LogSource(ABC):
         """One sentence for each omission or irregularity."""
         return []
 
+    def entry_names(self) -> dict[str, str]:
+        """What the log itself calls the entries of its lists, such as a joint, where it does."""
+        return {}
+
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
         """The log as a table of rows for these columns; other columns need not be read.
 

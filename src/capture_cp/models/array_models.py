@@ -104,7 +104,7 @@ class TorchModule(ArrayModel):
         if self.dropout and not self._dropouts:
             raise CaptureError("dropout=True, but the module has no dropout layers; add some, or use noise or noise_inputs.")
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of the weights and the settings."""
         digest = hashlib.sha256(repr((self.noise, self.dropout, self.noise_inputs)).encode())
         for name, value in self.module.state_dict().items():

@@ -99,7 +99,7 @@ class MujocoRollout:
         ends = self._read(*self._simulated(which, qpos[owner], qvel[owner], control))
         return ends.reshape(len(X), n_particles, ends.shape[1])
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of every copy in the pool and of the settings."""
         mujoco = mujoco_module()
         places = [part.tolist() for part in (self._state, self._control, self._next) if not callable(part)]

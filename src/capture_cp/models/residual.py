@@ -156,11 +156,11 @@ class Residual(Params):
             "needs; use a linear one, such as LinearRegression() or Ridge()."
         )
 
-    def fingerprint(self) -> str:
-        """Digest of the model's own fingerprint, the settings, and the training transitions."""
+    def identity(self) -> str:
+        """Digest of the model's own identity, the settings, and the training transitions."""
         self._check_trained()
         found = hashlib.sha256(_settings_of(self.regressor).encode())
-        inner = getattr(self.model, "fingerprint", None)
+        inner = getattr(self.model, "identity", None)
         own = (inner() if callable(inner) else None, tuple(self.angles), self.n_particles, self.seed)
         found.update(repr((own, _name(self.project), self._training.digest())).encode())
         return found.hexdigest()

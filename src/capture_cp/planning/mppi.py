@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from capture_cp.base.arrays import identity
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
-from capture_cp.base.fingerprints import fingerprint
 from capture_cp.base.streams import seed_sequence
 from capture_cp.cuda.device import Device, chosen_device, require_cuda
 from capture_cp.planning.rollout import Rollout
@@ -92,11 +92,11 @@ class MPPI:
         self.nominal: Floats = np.zeros((self.horizon, len(self.low)))
         self._rng = np.random.default_rng(self._seeds)
 
-    def fingerprint(self) -> str:
-        """Digest of all that its plans depend on, except the seed and the device; see `capture_cp.base.fingerprints`."""
+    def identity(self) -> str:
+        """Digest of all that its plans depend on, except the seed and the device; see `capture_cp.base.arrays.identity`."""
         sizes = self.horizon, self.samples, self.iterations, self.elites, self.repeats
         costs = self.rollout.parts() if isinstance(self.rollout, Rollout) else self.rollout
-        return fingerprint(sizes, self.low, self.high, self._spread, self.temperature, costs)
+        return identity(sizes, self.low, self.high, self._spread, self.temperature, costs)
 
     def plan(self, state: Any) -> Floats:
         """The next action (da,) from a state (ds,); the whole plan is then in `nominal` (H, da)."""

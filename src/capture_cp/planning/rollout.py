@@ -43,7 +43,7 @@ class Rollout(ABC):
         """Reject a state (ds,) that no plan can start from."""
 
     def parts(self) -> tuple[Any, ...]:
-        """The objects that its costs depend on, for the fingerprint of a planner."""
+        """The objects that its costs depend on, for the identity of a planner."""
         return type(self).__name__, self._thresholds
 
     @property

@@ -65,7 +65,7 @@ class StepModel:
             return advance(self.step, states, actions, rng, 1)
         return self._stepped(np.array(states)[:, :, None], actions, rng)[:, :, 0]
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of the step's source and its parameters."""
         written = self.step.py_func if self.compiled else self.step
         try:

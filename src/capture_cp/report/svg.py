@@ -22,6 +22,8 @@ Known = Sequence[float | None]  # None where nothing is known
 WIDTH, HEIGHT = 456, 250
 LEFT, RIGHT, TOP, BOTTOM = 40, 148, 26, 38
 APART = 13.5
+#: The largest value of a logarithmic axis over its smallest: below that, errors are those of rounding.
+DECADES = 3e3
 
 
 @dataclass(frozen=True)
@@ -93,22 +95,26 @@ def chart(
     parts.append(line("axis", across.start, up.start, across.end, up.start))
     parts.append(text((across.start + across.end) / 2, HEIGHT - 5, titles[0], "tick middle"))
     parts.append(text(4, TOP - 12, titles[1], "tick"))
+    above = _names(curves, across, up)
     if level and up.low < level[0] < up.high:
         y = up.place(level[0])
-        parts += [line("level", across.start, y, across.end, y), text(across.end - 3, y - 4, level[1], "tick end")]
+        parts.append(line("level", across.start, y, across.end, y))
+        above.append(text(across.end - 3, y - 4, level[1], "tick end"))
     if at:
         x = across.place(at[0])
-        parts += [line("level", x, up.end, x, up.start), text(x + 4, up.start - 5, at[1], "tick")]
+        parts.append(line("level", x, up.end, x, up.start))
+        above.append(text(x + 4, up.start - 5, at[1], "tick"))
     parts += [_band(curve, across, up) for curve in curves if len(curve.low)]
     parts += [_curve(curve, across, up) for curve in curves]
-    return "".join([*parts, *_names(curves, across, up), "</svg>"])
+    return "".join([*parts, *above, "</svg>"])
 
 
 def axes(values: Iterable[float | None], x: Iterable[float], log_across: bool = False) -> tuple[Axis, Axis]:
-    """Axes up (logarithmic) and across that show all these values, so that several charts can share them."""
+    """Axes up (logarithmic) and across that show these values, so that several charts can share them."""
     known = [value for value in values if value] or [1.0]
     reached = list(x) or [1.0]
-    up = Axis(0.85 * min(known), 1.25 * max(known), True, HEIGHT - BOTTOM, TOP)
+    high = 1.25 * max(known)
+    up = Axis(max(0.85 * min(known), high / DECADES), high, True, HEIGHT - BOTTOM, TOP)
     return up, Axis(min(reached), max(reached), log_across, LEFT, WIDTH - RIGHT)
 
 

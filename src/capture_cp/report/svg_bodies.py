@@ -162,24 +162,28 @@ def _ground(bodies: Placed, frame: Frame, ground: float) -> list[str]:
 
 
 def _solid(bodies: Placed, frame: Frame) -> list[str]:
-    """Faces that are seen, the farthest first, in the shade of their direction; then edges and links."""
-    front = _front(bodies, frame)
-    corners = bodies.corners[bodies.faces[front]]
-    light = 0.5 + 0.5 * normals(corners) @ LIGHT
-    shade = np.clip((SHADES * light).astype(int), 0, SHADES - 1)
-    order = np.argsort(corners.mean(axis=1) @ frame.view.towards, kind="stable")
-    flat, found = frame.flat(corners[order]), []
-    changes = np.flatnonzero(np.diff(shade[order])) + 1
-    for triangles in np.split(np.arange(len(order)), changes):
-        if len(triangles):
-            look = f"face shade{shade[order][triangles[0]]}"
-            found.append(f'<path class="{look}" d="{path(flat[triangles], closed=True)}"/>')
-    if len(bodies.corners):
-        found.append(f'<path class="edge" d="{path(_wires(bodies, frame)[0])}"/>')
+    """Bodies, the farthest first: faces that are seen, in the shade of their direction, then edges; and links."""
+    found, towards = [], frame.view.towards
+    whole = [_part(bodies, first, after) for first, after in zip(bodies.firsts, bodies.firsts[1:])]
+    for body in sorted(whole, key=lambda body: float(body.corners.mean(axis=0) @ towards)):
+        corners = body.corners[body.faces[_front(body, frame)]]
+        corners = corners[np.argsort(corners.mean(axis=1) @ towards, kind="stable")]
+        light = 0.5 + 0.5 * normals(corners) @ LIGHT
+        shade = np.clip((SHADES * light).astype(int), 0, SHADES - 1)
+        for same in np.split(np.arange(len(shade)), np.flatnonzero(np.diff(shade)) + 1):
+            look = f"face shade{shade[same[0]] if len(same) else 0}"
+            found.append(f'<path class="{look}" d="{path(frame.flat(corners[same]), closed=True)}"/>')
+        found.append(f'<path class="edge" d="{path(_wires(body, frame)[0])}"/>')
     if len(bodies.links):
         found.append(f'<path class="link" d="{path(frame.flat(bodies.links))}"/>')
         found += [f'<circle class="joint" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in frame.flat(bodies.links[:, 1])]
     return found
+
+
+def _part(bodies: Placed, first: int, after: int) -> Placed:
+    """The body with these corners."""
+    of = [lines[(lines[:, 0] >= first) & (lines[:, 0] < after)] - first for lines in (bodies.faces, bodies.edges)]
+    return Placed(bodies.corners[first:after], of[0], of[1], (0, after - first), bodies.links[:0])
 
 
 def _front(bodies: Placed, frame: Frame) -> Bools:

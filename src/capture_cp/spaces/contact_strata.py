@@ -21,15 +21,13 @@ from capture_cp.spaces.mujoco_model import (
     qpos_entries,
     read_model,
     reference_qpos,
-    unit_quaternions,
 )
-from capture_cp.spaces.projection import project_rows
 from capture_cp.spaces.strata import INFEASIBLE, FunctionStrata
 from capture_cp.spaces.swept_parts import Parts
 
 FREE, OTHER = "free", "other contact"
 MOST_STRATA = 512  # with more, no log would have rows for every stratum
-#: Model fields that distances depend on; rounded in the fingerprint, so that another build of MuJoCo does not change it.
+#: Model fields that distances depend on; rounded in the digest, so that another build of MuJoCo does not change it.
 _GEOMETRY = (
     *("body_parentid", "body_pos", "body_quat", "jnt_type", "jnt_bodyid", "jnt_qposadr", "jnt_pos", "jnt_axis", "qpos0"),
     *("geom_type", "geom_bodyid", "geom_dataid", "geom_pos", "geom_quat", "geom_size"),
@@ -161,38 +159,17 @@ class ContactStrata(FunctionStrata):
                     best[i, group[j]] = min(best[i, group[j]], distances[i, j])
         self._spare.append(data)
 
-    def project(self, Y: Any, m: int) -> Floats:
-        """Configurations Y (n, dc) moved onto stratum number m: (n, dc). Rows that do not reach it are returned unchanged.
-
-        The pairs that touch in stratum m are brought to the middle of -depth..tolerance by Newton steps, each the shortest
-        in coordinates, and other pairs that are too near are moved apart. Rows already in stratum m stay unchanged, and so
-        do all rows for "other contact", which is not a single combination.
-        """
-        if whole_number("m", m, 0) >= len(self.names):
-            raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(self.names) - 1}.")
-        moved = self._checked(Y).copy()
-        if m == self.rest or not len(moved):
-            return moved
-        away = np.flatnonzero(self.index(moved) != m)
-        touching = np.asarray(self.features)[m] > 0
-        found = project_rows(self.distances, moved[away], touching, self.tolerance, self.depth)
-        if self._entries is not None:
-            found = unit_quaternions(self.model, found, self._entries)
-        arrived = self.index(found) == m
-        moved[away[arrived]] = found[arrived]
-        return moved
-
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the names, the pairs, the model's geometry, the tolerances and the grid's labels."""
-        digest = hashlib.sha256(super().fingerprint().encode())
-        digest.update(repr((self._geoms, self.tolerance, self.depth)).encode())
+        found = hashlib.sha256(super().digest().encode())
+        found.update(repr((self._geoms, self.tolerance, self.depth)).encode())
         for part in (
             () if self._entries is None else self._entries,
             self._reference,
             *(getattr(self.model, name) for name in _GEOMETRY),
         ):
-            digest.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
-        return digest.hexdigest()
+            found.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
+        return found.hexdigest()
 
     def _numbers(self, Y: Floats) -> Ints:
         """Stratum of each configuration (n, dc): (n,)."""

@@ -103,18 +103,6 @@ def reference_qpos(model: Any, reference: Any) -> Floats:
     return finite_array("reference", reference, (model.nq,), "(nq,): a complete qpos")
 
 
-def unit_quaternions(model: Any, Y: Floats, entries: Ints) -> Floats:
-    """Configurations Y (n, dc) of these entries of qpos (dc,), with complete quaternions normalised."""
-    types, unit = mujoco_module().mjtJoint, Y.copy()
-    for kind, first in zip(model.jnt_type.tolist(), model.jnt_qposadr.tolist()):
-        start = {int(types.mjJNT_BALL): first, int(types.mjJNT_FREE): first + 3}.get(kind)
-        if start is not None and np.isin(np.arange(start, start + 4), entries).all():
-            columns = [int(np.flatnonzero(entries == start + i)[0]) for i in range(4)]
-            lengths = np.linalg.norm(unit[:, columns], axis=1, keepdims=True)
-            unit[:, columns] /= np.where(lengths > 0, lengths, 1.0)
-    return unit
-
-
 # -- pairs of geoms --------------------------------------------------------------------------------------------------------
 
 

@@ -1,22 +1,28 @@
 """Geoms of a MuJoCo model as covers and the objects they may touch, in the form that compiled code uses.
 
 A cover is a set of segments (b, 7): the start of each, the vector to its end (0 for a ball), and a radius. Spheres and
-capsules are their own covers. Boxes, cylinders and meshes are divided into cells, and each cell that intersects them gets a
-ball.
+capsules are their own covers. Boxes are divided into cells, and each cell gets a ball. Of other geoms users give the balls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
 from capture_cp.kernels import swept as kernel
+from capture_cp.kernels.kinematics import BALL, FIXED, FREE, HINGE, SLIDE, Links
 from capture_cp.kernels.swept import Swept
 from capture_cp.kernels.swept_batch import Boxes
-from capture_cp.spaces.links import WORLD, Place, Tree
-from capture_cp.spaces.mujoco_model import BOX, CAPSULE, CYLINDER, HFIELD, MESH, PLANE, SPHERE
+from capture_cp.spaces.mujoco_model import BOX, CAPSULE, HFIELD, MESH, PLANE, SPHERE, mujoco_module
+
+#: A pose in the world or on a link: the link's number (-1: the world), an origin (3,) and a rotation (3, 3).
+Place = tuple[int, Floats, Floats]
+
+WORLD: Place = (-1, np.zeros(3), np.eye(3))
 
 ROUND = (SPHERE, CAPSULE)
 #: All corners of a box of half sizes 1.
@@ -155,27 +161,19 @@ def cover_of(model: Any, geom: int, spacing: float | None) -> tuple[Floats, floa
         return np.array([[0, 0, 0, 0, 0, 0, size[0]]]), 0.0
     if kind == CAPSULE:
         return np.array([[0, 0, -size[1], 0, 0, 2 * size[1], size[0]]]), 0.0
-    if kind == BOX:
-        middles, cell = _cells(-size, size, spacing)
-        least = most = np.zeros(len(middles))
-    elif kind == CYLINDER:
-        half = np.array([size[0], size[0], size[1]])
-        middles, cell = _cells(-half, half, spacing)
-        outside = np.stack([np.hypot(middles[:, 0], middles[:, 1]) - size[0], np.abs(middles[:, 2]) - size[1]])
-        least = most = np.linalg.norm(np.maximum(outside, 0), axis=0)
-    elif kind == MESH:
-        corners = hull_corners(model, geom)
-        middles, cell = _cells(corners.min(axis=0), corners.max(axis=0), spacing)
-        least, most = np.array([_from_hull(corners, middle) for middle in middles]).T
-    else:
+    if kind != BOX:
         raise CaptureError(
-            f"geom {model.geom(geom).name or geom} is not a sphere, capsule, box, cylinder or mesh, so it has no automatic "
-            "cover; pass its spheres as spheres={name: (k, 4)}."
+            f"geom {model.geom(geom).name or geom} is not a sphere, capsule or box, so it has no automatic cover; pass its "
+            "spheres as spheres={name: (k, 4)}."
         )
+    counts = np.ceil(2 * size / (2 * size.min() if spacing is None else spacing) - 1e-9).astype(int)
+    if (total := int(counts.astype(float).prod())) > MOST_BALLS:
+        raise CaptureError(f"a geom would need {total:,} spheres, more than {MOST_BALLS:,}; use a larger spacing.")
+    cell = size / counts
+    axes = [cell[k] * (2 * np.arange(counts[k]) + 1) - size[k] for k in range(3)]
+    middles = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     radius = float(np.linalg.norm(cell))
-    kept = least <= radius
-    sticks_out = radius - cell.min() if kind == BOX else most[kept].max() + radius
-    return _balls(middles[kept], radius), float(sticks_out)
+    return _balls(middles, radius), float(radius - cell.min())
 
 
 def _balls(middles: Floats, radius: Any) -> Floats:
@@ -189,35 +187,6 @@ def _holding_ball(segments: Floats) -> Floats:
     radii = np.tile(segments[:, 6], 2)
     middle = ((ends - radii[:, None]).min(axis=0) + (ends + radii[:, None]).max(axis=0)) / 2
     return np.append(middle, (np.linalg.norm(ends - middle, axis=1) + radii).max())
-
-
-def _cells(low: Floats, high: Floats, spacing: float | None) -> tuple[Floats, Floats]:
-    """Centres (c, 3) of the cells that a box is divided into, and their half sizes (3,)."""
-    width = np.maximum(high - low, 1e-9)
-    counts = np.ceil(width / (width.min() if spacing is None else spacing) - 1e-9).astype(int)
-    if (total := int(counts.astype(float).prod())) > MOST_BALLS:
-        raise CaptureError(f"a geom would need {total:,} spheres, more than {MOST_BALLS:,}; use a larger spacing.")
-    cell = width / counts / 2
-    axes = [low[k] + cell[k] * (2 * np.arange(counts[k]) + 1) for k in range(3)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3), cell
-
-
-def _from_hull(corners: Floats, point: Floats, steps: int = 200) -> tuple[float, float]:
-    """Lower and upper bound of the distance of a point to the convex hull of corners (v, 3).
-
-    Gilbert's algorithm: step from the nearest point so far towards the corner that lies farthest ahead.
-    """
-    near = corners[np.argmin(np.linalg.norm(corners - point, axis=1))] - point
-    enough, least = 1e-3 * float(np.ptp(corners, axis=0).max()), 0.0
-    for _ in range(steps):
-        most, ahead = float(np.linalg.norm(near)), corners[np.argmin(corners @ near)] - point
-        way = near - ahead
-        gap = float(near @ way)
-        least = max(least, most - gap / most) if most > 0 else 0.0
-        if most - least <= enough:
-            break
-        near = near - min(1.0, gap / float(way @ way)) * way
-    return least, float(np.linalg.norm(near))
 
 
 def hull_corners(model: Any, geom: int) -> Floats:
@@ -235,3 +204,101 @@ def hull_corners(model: Any, geom: int) -> Floats:
 def _frame_row(place: Place) -> Floats:
     """A place in the world as a row of frames: (12,)."""
     return np.concatenate([place[1], place[2].ravel()])
+
+
+# -- links -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tree:
+    """The kinematic tree of some bodies of a model, as links.
+
+    Args:
+        model: an `mujoco.MjModel`.
+        bodies: numbers of the bodies whose poses are needed; other bodies get links only if these are attached to them.
+    """
+
+    model: Any
+    bodies: Iterable[int]
+    rows: list[tuple[int, int, int, float, Floats, Floats, Floats]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        wanted: set[int] = set()
+        for body in self.bodies:
+            while body not in wanted:  # up to the world body, which is its own parent
+                wanted.add(body)
+                body = int(self.model.body_parentid[body])
+        self.places: dict[int, Place] = {0: WORLD}
+        for body in sorted(wanted - {0}):
+            self.places[body] = self._body(body)
+
+    def place_of_geom(self, geom: int) -> Place:
+        """Pose of a geom: its link, origin (3,) and rotation (3, 3)."""
+        place = self.places[int(self.model.geom_bodyid[geom])]
+        return _moved(place, self.model.geom_pos[geom], rotation(self.model.geom_quat[geom]))
+
+    def attach(self, place: Place) -> int:
+        """Number of a new link rigidly attached at a pose."""
+        parent, origin, turn = place
+        return self._add(parent, FIXED, 0, 0.0, origin, turn)
+
+    def links(self, entries: Ints | None = None, held: Any = None) -> Links:
+        """The links for configurations of these entries of qpos, all by default; other entries are fixed at `held` (nq,)."""
+        column = np.full(self.model.nq, -1, dtype=np.int64)
+        chosen = np.arange(self.model.nq) if entries is None else entries
+        column[chosen] = np.arange(len(chosen))
+        rest = np.array(self.model.qpos0 if held is None else held, dtype=np.float64)
+        parent, kind, first = (np.array([row[i] for row in self.rows], dtype=np.int64) for i in range(3))
+        zero = np.array([row[3] for row in self.rows], dtype=np.float64)
+        fixed = np.array([np.r_[row[4], row[5].ravel()] for row in self.rows]).reshape(-1, 12)
+        axis = np.array([row[6] for row in self.rows], dtype=np.float64).reshape(-1, 3)
+        return Links(parent, kind, first, zero, fixed, axis, column, rest)
+
+    def _add(
+        self, parent: int, kind: int, first: int, zero: float, origin: Floats, turn: Floats, axis: Floats | None = None
+    ) -> int:
+        self.rows.append((parent, kind, first, zero, origin, turn, np.zeros(3) if axis is None else axis))
+        return len(self.rows) - 1
+
+    def _body(self, body: int) -> Place:
+        """Pose of a body; adds the links of its joints."""
+        model, types = self.model, mujoco_module().mjtJoint
+        parent = self.places[int(model.body_parentid[body])]
+        place = _moved(parent, model.body_pos[body], rotation(model.body_quat[body]))
+        start = int(model.body_jntadr[body])
+        for joint in range(start, start + int(model.body_jntnum[body])):
+            (link, origin, turn), kind, first = place, int(model.jnt_type[joint]), int(model.jnt_qposadr[joint])
+            arm, axis, zero = np.array(model.jnt_pos[joint]), np.array(model.jnt_axis[joint]), float(model.qpos0[first])
+            if kind == int(types.mjJNT_FREE):
+                place = self._add(-1, FREE, first, 0.0, np.zeros(3), np.eye(3)), np.zeros(3), np.eye(3)
+            elif kind == int(types.mjJNT_SLIDE):
+                # keeps the rotation of its link; the body's own rotation is applied by the following links
+                place = self._add(link, SLIDE, first, zero, origin, np.eye(3), turn @ axis), np.zeros(3), turn
+            elif kind == int(types.mjJNT_BALL):
+                place = self._add(link, BALL, first, 0.0, origin + turn @ arm, turn), -arm, np.eye(3)
+            else:
+                up = _upright(axis)
+                place = self._add(link, HINGE, first, zero, origin + turn @ arm, turn @ up), -up.T @ arm, up.T
+        return place
+
+
+def rotation(quaternion: Any) -> Floats:
+    """Rotation matrix (3, 3) of a quaternion (4,)."""
+    matrix = np.empty(9)
+    mujoco_module().mju_quat2Mat(matrix, np.asarray(quaternion, dtype=np.float64))
+    return matrix.reshape(3, 3)
+
+
+def _moved(place: Place, shift: Any, turn: Floats) -> Place:
+    link, origin, turned = place
+    return link, origin + turned @ np.asarray(shift), turned @ turn
+
+
+def _upright(axis: Floats) -> Floats:
+    """A rotation (3, 3) that takes z to a unit vector (3,)."""
+    if axis[2] == 1.0:
+        return np.eye(3)
+    other = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    x = np.cross(other, axis)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(axis, x), axis])

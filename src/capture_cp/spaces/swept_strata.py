@@ -20,7 +20,7 @@ class SweptStrata(ContactStrata):
     """Contact strata like `ContactStrata`, measured on spheres and capsules: fast enough for every step of a rollout.
 
     Distances between spheres, capsules, boxes and planes are exact, except between two boxes: there the first box is covered
-    by spheres. Cylinders and meshes are covered by spheres too. A cover contains its whole geom and protrudes a little, so
+    by spheres. Cylinders and meshes need spheres of your own. A cover contains its whole geom and protrudes a little, so
     geoms are treated as slightly larger: the distance of pair i is underestimated by at most `excess[i]`.
 
     Pass `params` to `swept_distances(params, y, frames, within, out)` and `swept_stratum(params, y, frames, out)` of
@@ -75,9 +75,9 @@ class SweptStrata(ContactStrata):
         """Number of rows of the table `frames` that the compiled functions need."""
         return len(self._swept.parent)
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of everything that the strata of a model depend on, and of the covers."""
-        digest = hashlib.sha256(super().fingerprint().encode())
+        found = hashlib.sha256(super().digest().encode())
         for part in (self.params.segments, self.params.frame, self.params.items):
-            digest.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
-        return digest.hexdigest()
+            found.update((np.round(np.asarray(part, dtype=np.float64), 9) + 0.0).tobytes())
+        return found.hexdigest()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from capture_cp.base.errors import CaptureError
+from capture_cp.base.checks import CaptureError
 from capture_lab.tasks.registry import TASKS, find_task, task_names
 
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ class CertifyStudy(Study):
     def _play(self, fitted: FittedRow, candidate: CandidateRow, seeds: list[int], advance: Advance) -> list[tuple[str, int]]:
         """Outcome and steps of an episode per seed; those in the folder `state` are not played again."""
         device = chosen_device(self.device)
-        identity = fitted.task.identity | candidate.settings | {"seed": self.seed, "calibration": self.calibration}
+        identity = fitted.task.depends_on | candidate.settings | {"seed": self.seed, "calibration": self.calibration}
         store = PartStore(self.state, f"certify-{fitted.task.slug}", identity | {"device": device, "version": VERSION})
 
         def play(missing: list[int]) -> Iterator[tuple[int, Any]]:

@@ -19,8 +19,9 @@ from capture_lab.tasks.moment import Moment
 
 RECORDED = "Regions and counts are those of the recording."
 PRACTISED = (
-    "Calibrated on {practice:,} runs of this planner. New runs are exchangeable with them: a random step of a run is inside "
-    "its region with probability at least {target}. Steps of one run are not independent."
+    "Calibrated on {practice:,} runs of this planner. New runs are exchangeable with them: where a run visits a stratum, a "
+    "random one of its steps there is inside its region with probability at least {target}. Steps of one run are not "
+    "independent."
 )
 OTHERWISE = (
     "Calibrated on states and actions that this planner did not choose. Its steps are not exchangeable with them, so the "

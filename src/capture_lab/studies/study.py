@@ -75,7 +75,7 @@ class Study:
     def identity(self, task: Task) -> dict[str, Any]:
         """Every setting that the counts in one place depend on, and no other."""
         settings = {key: value for key, value in vars(self).items() if key not in self.unimportant}
-        return task.identity | settings | {"version": version("capture-cp")}
+        return task.depends_on | settings | {"version": version("capture-cp")}
 
     def figure_data(self, figure: str, console: Console) -> Any:
         """The JSON-ready numbers behind a figure of this study, by the figure's name; None if its settings are all."""

@@ -14,8 +14,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.base.streams import stream
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_draws import part_volumes
-from capture_cp.capture.region_search import particles_of
+from capture_cp.capture.region_draws import part_volumes, particles_of
 from capture_cp.planning.episode import TIMED_OUT, Episode
 from capture_cp.report.draw import figure_of, save
 from capture_cp.report.panel import Line, Panel

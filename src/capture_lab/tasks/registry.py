@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
-from capture_cp.base.errors import CaptureError, known_name
+from capture_cp.base.checks import CaptureError, known_name
 
 #: Entry points of this group, `name = "module:object"`, add tasks of other packages.
 GROUP = "capture_cp.tasks"

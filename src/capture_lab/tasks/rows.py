@@ -2,7 +2,7 @@
 
 Some practise: the regions of their executed steps are calibrated on closed-loop runs of their planner. The regions in the
 planner's cost stay the same, so practice does not change its behaviour. New runs are then exchangeable with the practice
-runs, and a random step of one lies in its region with probability at least 1 - alpha, also by stratum.
+runs: in a stratum that one visits, a random one of its steps there lies in its region with probability at least 1 - alpha.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from capture_cp.capture.capture import Capture
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon import HorizonCapture
 from capture_cp.capture.methods import METHODS
-from capture_cp.capture.on_policy import executed
 from capture_cp.conformal.groups import OneGroup, PerStratum, Tree
 from capture_cp.conformal.scores import NearestParticles
 from capture_cp.cuda.device import Device, chosen_device
 from capture_cp.data.parts import run_parts
+from capture_cp.data.rollouts import executed
 from capture_cp.planning.adapting import Adapting
 from capture_cp.planning.batch import run_episodes
 from capture_cp.planning.episode import Episode, run_episode, with_regions
@@ -80,33 +80,32 @@ class Row:
         )
 
 
-def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The six methods."""
-    return {name: Row(name, planner, weights) for name in METHODS}
+Plan = tuple[PlannerSettings, Any]  #: settings of the planner, weights of the objective
 
 
-def practice_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions of executed steps calibrated in closed loop."""
-    return {"capture-on-policy": Row("capture", planner, weights, practice=PRACTICE)}
+def planning_rows(
+    plan: Plan, own: Plan | None = None, corrected: Plan | None = None, oracle: bool = False
+) -> dict[str, Row]:
+    """The rows of a task's planning table.
 
+    The six methods, and CaPTURe with regions of executed steps calibrated in closed loop; then, planned as in `own`, with
+    regions for each step of the horizon, and with regions that adapt. With `corrected`, all of CaPTURe's and their
+    baselines again, with a corrected model; with `oracle`, uncalibrated particles of the true system.
+    """
 
-def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
-    capture = Row("capture", planner, weights)
-    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
+    def with_ours(rows: dict[str, Row], own: Plan) -> dict[str, Row]:
+        capture = Row("capture", *own)
+        rows["capture-on-policy"] = replace(rows["capture"], practice=PRACTICE)
+        return rows | {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
 
-
-def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The same and plain CaPTURe with a corrected model, and their baselines."""
-    names = "capture", "particles", "pcp", "no-strata"
-    plain = {name: Row(name, planner, weights) for name in names}
-    plain |= practice_rows(planner, weights) | own_rows(planner, weights)
-    return {f"{name}-residual": replace(row, corrected=True) for name, row in plain.items()}
-
-
-def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """Uncalibrated particles of the true system."""
-    return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
+    rows = with_ours({name: Row(name, *plan) for name in METHODS}, own or plan)
+    if corrected is not None:
+        names = "capture", "particles", "pcp", "no-strata"
+        again = with_ours({name: Row(name, *corrected) for name in names}, corrected)
+        rows |= {f"{name}-residual": replace(row, corrected=True) for name, row in again.items()}
+    if oracle:
+        rows["particles-oracle"] = Row("particles", *(corrected or plan), oracle=True)
+    return rows
 
 
 def weight_options(weights: type[Any]) -> type[Any]:

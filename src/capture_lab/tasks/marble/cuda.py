@@ -10,7 +10,7 @@ from numba import cuda
 from capture_cp.cuda.arrays import THREADS, blocks, tuple_on_device
 from capture_cp.kernels.random import normal_pair, stream
 from capture_lab.tasks.marble.cspace import stratum_of
-from capture_lab.tasks.marble.dynamics import step
+from capture_lab.tasks.marble.dynamics import NO_PULL, step
 from capture_lab.tasks.marble.task import Marble
 
 
@@ -23,7 +23,7 @@ def _outcomes(X, seed, first, first_draw, gain, noise, absorb, g, strata, origin
         n0, n1 = normal_pair(np.uint64(stream(seed, first + i)), first_draw + row % draws)
         x, _, y, _, _, _, _ = step(
             X[i, 0], X[i, 1], X[i, 2], X[i, 3], X[i, 4], X[i, 5],
-            X[i, 6] + noise * n0, X[i, 7] + noise * n1, gain, absorb, g,
+            X[i, 6] + noise * n0, X[i, 7] + noise * n1, NO_PULL, gain, absorb, g,
         )  # fmt: skip
         m = stratum_of(x, y, strata, origin, spacing, g)
         positions[row, 0], positions[row, 1], labels[row] = x, y, m

@@ -29,6 +29,8 @@ MODEL_GAIN = 1.0
 TRUE_GAIN = 2.0
 
 ROLLS, AT_GOAL, FELL = range(3)
+#: Of an uncorrected model and of the true system, see `step`.
+NO_PULL = (0.0, 0.0, 0.0, 0.0)
 
 CHUNK = 64  # rows that a thread handles at once; numba optimises a loop that contains `step` itself less reliably
 
@@ -82,17 +84,8 @@ def _arrive(x0, y0, x, y, vx, vy, g):
 
 
 @njit(cache=True, inline="always")
-def roll(x, vx, y, vy, alpha, beta, u0, u1, gain):
-    """One substep without obstacles: the next x, vx, y, vy, alpha, beta."""
-    x, y = x + DT * vx, y + DT * vy
-    vx = _clip(vx - DT * (gain * ROLLING * alpha), MAX_SPEED)
-    vy = _clip(vy - DT * (gain * ROLLING * beta), MAX_SPEED)
-    return x, vx, y, vy, _clip(alpha + DT * u0, MAX_TILT), _clip(beta + DT * u1, MAX_TILT)
-
-
-@njit(cache=True, inline="always")
-def roll_pulled(x, vx, y, vy, alpha, beta, u0, u1, pull, late, gain):
-    """`roll` with a pull, see `step_pulled`; `late` counts substeps from the middle one."""
+def roll(x, vx, y, vy, alpha, beta, u0, u1, pull, late, gain):
+    """One substep without obstacles: the next x, vx, y, vy, alpha, beta; `late` counts substeps from the middle one."""
     ax, ay, jx, jy = pull
     x, y = x + DT * vx, y + DT * vy
     vx = _clip(vx - DT * (gain * ROLLING * alpha - ax - late * jx), MAX_SPEED)
@@ -117,33 +110,18 @@ def meet(x0, y0, x, vx, y, vy, absorb, g):
 
 
 @njit(cache=True, inline="always")
-def step(x, vx, y, vy, alpha, beta, push0, push1, gain, absorb, g):
+def step(x, vx, y, vy, alpha, beta, push0, push1, pull, gain, absorb, g):
     """One control step of one marble under the noisy action (push0, push1): its next state, and the outcome.
 
-    With `absorb`, a marble in a pit or at the goal stays there, checked at every substep.
+    With `absorb`, a marble in a pit or at the goal stays there, checked at every substep. A pull (ax, ay, jx, jy) is an
+    acceleration in addition to the tilt's, its mean and its growth per substep; `NO_PULL` costs nothing.
     """
-    u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
-    outcome = stops(x, y, g) if absorb else ROLLS
-    substep = 0
-    while substep < SUBSTEPS and outcome == ROLLS:
-        x0, y0 = x, y
-        x, vx, y, vy, alpha, beta = roll(x, vx, y, vy, alpha, beta, u0, u1, gain)
-        x, vx, y, vy, outcome = meet(x0, y0, x, vx, y, vy, absorb, g)
-        substep += 1
-    if outcome != ROLLS:
-        vx, vy = 0.0, 0.0
-    return x, vx, y, vy, alpha, beta, outcome
-
-
-@njit(cache=True, inline="always")
-def step_pulled(x, vx, y, vy, alpha, beta, push0, push1, pull, gain, absorb, g):
-    """`step` with a pull (ax, ay, jx, jy): an acceleration in addition to the tilt's, its mean and growth per substep."""
     u0, u1 = _clip(push0, MAX_ACTION), _clip(push1, MAX_ACTION)
     outcome = stops(x, y, g) if absorb else ROLLS
     substep, late = 0, -0.5 * (SUBSTEPS - 1)
     while substep < SUBSTEPS and outcome == ROLLS:
         x0, y0 = x, y
-        x, vx, y, vy, alpha, beta = roll_pulled(x, vx, y, vy, alpha, beta, u0, u1, pull, late, gain)
+        x, vx, y, vy, alpha, beta = roll(x, vx, y, vy, alpha, beta, u0, u1, pull, late, gain)
         x, vx, y, vy, outcome = meet(x0, y0, x, vx, y, vy, absorb, g)
         substep += 1
         late += 1.0
@@ -156,7 +134,7 @@ def step_pulled(x, vx, y, vy, alpha, beta, push0, push1, pull, gain, absorb, g):
 def _step_rows(states, actions, noise, pull, gain, absorb, g, after, outcomes, start, stop):
     g = borrowed(g)
     for i in range(start, stop):
-        x, vx, y, vy, alpha, beta, outcomes[i] = step_pulled(
+        x, vx, y, vy, alpha, beta, outcomes[i] = step(
             states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
             actions[i, 0] + noise[i, 0], actions[i, 1] + noise[i, 1],
             (pull[i, 0], pull[i, 1], pull[i, 2], pull[i, 3]), gain, absorb, g,
@@ -188,7 +166,7 @@ def _sample_rows(states, actions, draws, seed, first, first_draw, gain, noise, a
             n0, n1 = normal_pair(key, first_draw + draw)
             x, _, y, _, _, _, _ = step(
                 states[i, 0], states[i, 1], states[i, 2], states[i, 3], states[i, 4], states[i, 5],
-                actions[i, 0] + noise * n0, actions[i, 1] + noise * n1, gain, absorb, g,
+                actions[i, 0] + noise * n0, actions[i, 1] + noise * n1, NO_PULL, gain, absorb, g,
             )  # fmt: skip
             positions[i, draw, 0], positions[i, draw, 1] = x, y
 

@@ -83,7 +83,7 @@ def model_step(states, action, noise, params):
         after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
             action[0] + params.noise * noise[0, l], action[1] + params.noise * noise[1, l],
-            params.gain, True, params,
+            dynamics.NO_PULL, params.gain, True, params,
         )  # fmt: skip
         _keep(states, l, after, params)
 
@@ -97,7 +97,7 @@ def corrected_step(states, action, noise, params):
             _correction(terms, 0, states, l, action), _correction(terms, 1, states, l, action),
             _correction(terms, 2, states, l, action), _correction(terms, 3, states, l, action),
         )  # fmt: skip
-        after = dynamics.step_pulled(
+        after = dynamics.step(
             states[0, l], states[1, l], states[2, l], states[3, l], states[4, l], states[5, l],
             action[0] + params.noise * noise[0, l], action[1] + params.noise * noise[1, l],
             pull, params.gain, True, params,
@@ -232,7 +232,7 @@ def _pit_cells(task: Marble, margin: float) -> Bools:
 
 
 def _check_calibration(cap: Fitted, task: Marble) -> None:
-    if not isinstance(cap.strata, MarbleStrata) or cap.strata.fingerprint() != task.strata.fingerprint():
+    if not isinstance(cap.strata, MarbleStrata) or cap.strata.digest() != task.strata.digest():
         raise CaptureError(f"the calibration was not made for the map {task.map.name}; calibrate on this map.")
     model = getattr(cap.model_, "__self__", cap.model_)
     if isinstance(model, Marble) and _beliefs(model) != _beliefs(task):

@@ -99,8 +99,8 @@ class Marble(Task):
         return self.map.name
 
     @property
-    def identity(self) -> dict[str, Any]:
-        return super().identity | {"design": self.design, "test_design": self.test_design}
+    def depends_on(self) -> dict[str, Any]:
+        return super().depends_on | {"design": self.design, "test_design": self.test_design}
 
     @property
     def bounds(self) -> Floats:
@@ -117,7 +117,7 @@ class Marble(Task):
     ) -> tuple[Floats, Ints]:
         """Next states (n, 6) and outcomes (n,) of a control step; `noise` (n, 2) is added to the actions (n, 2).
 
-        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step_pulled`.
+        `pull` (n, 4) is an acceleration in addition to that of the tilt, see `dynamics.step`.
         """
         n = len(states)
         state = finite_array("states", states, (n, 6), "(n, 6)")
@@ -196,7 +196,7 @@ class Marble(Task):
         """Standard deviation (m) of the model's next position, by its linear dynamics, on each axis."""
         return comb(dynamics.SUBSTEPS, 3) * dynamics.DT**3 * self.model_gain * dynamics.ROLLING * self.noise
 
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """Digest of everything that the model depends on."""
         return hashlib.sha256(repr(self).encode()).hexdigest()
 

@@ -275,7 +275,7 @@ def cell_costs(grid: Grid, settings: PegSettings, bonuses: bool = False) -> npt.
 
 def _check_calibration(cap: Fitted, task: Peg) -> None:
     strata, model = cap.strata, getattr(cap.model_, "__self__", cap.model_)
-    same = isinstance(strata, PegStrata) and strata.fingerprint() == task.strata.fingerprint()
+    same = isinstance(strata, PegStrata) and strata.digest() == task.strata.digest()
     believed = getattr(model, "settings", None), getattr(model, "correction", None)
     if not same or believed != (task.settings, task.correction):
         raise CaptureError(

@@ -13,7 +13,7 @@ import numpy as np
 from capture_cp.base.checks import Floats
 from capture_cp.base.streams import stream
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_search import particles_of
+from capture_cp.capture.region_draws import particles_of
 from capture_cp.planning.episode import TIMED_OUT
 from capture_cp.report.draw import figure_of, save
 from capture_cp.report.panel import Dots, Line, Panel, Shape, rectangle

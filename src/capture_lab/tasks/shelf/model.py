@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.checks import Floats, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.solids import shifted
 from capture_lab.tasks.shelf.geometry import (
@@ -142,7 +141,8 @@ def stratum(y, params):
 
 
 @parallel_kernel(cache=True)
-def _glass_clearances(Y, params):
+def glass_clearances(Y, params):
+    """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
     found = np.empty(Y.shape[0])
     for i in prange(Y.shape[0]):
         found[i] = _clearance(Y[i], 0.1, params) - params.margin
@@ -150,7 +150,8 @@ def _glass_clearances(Y, params):
 
 
 @parallel_kernel(cache=True)
-def _jars(Y, params):
+def jars(Y, params):
+    """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
     found = np.empty((Y.shape[0], 4))
     for i in prange(Y.shape[0]):
         x, y, z, upright = jar_at(params.fixed, params.tool, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
@@ -159,7 +160,8 @@ def _jars(Y, params):
 
 
 @parallel_kernel(cache=True)
-def _jar_jacobians(Y, params):
+def jar_jacobians(Y, params):
+    """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7), m per rad."""
     found = np.empty((Y.shape[0], 3, 7))
     for i in prange(Y.shape[0]):
         frames = link_frames(params.fixed, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
@@ -169,18 +171,3 @@ def _jar_jacobians(Y, params):
             for j in range(7):
                 found[i, axis, j] = row[j]
     return found
-
-
-def glass_clearances(Y: Floats, params: ShelfParams) -> Floats:
-    """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
-    return np.asarray(_glass_clearances(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
-
-
-def jars(Y: Floats, params: ShelfParams) -> Floats:
-    """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
-    return np.asarray(_jars(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
-
-
-def jar_jacobians(Y: Floats, params: ShelfParams) -> Floats:
-    """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7), metres per radian."""
-    return np.asarray(_jar_jacobians(finite_rows("Y", Y, 7, "(n, 7): angles"), params))

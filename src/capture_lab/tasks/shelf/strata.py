@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_rows, whole_number
+from capture_cp.base.checks import Floats, Ints, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.strata import FunctionStrata
 from capture_cp.spaces.swept_strata import SweptStrata
@@ -18,10 +18,6 @@ from capture_lab.tasks.shelf.shelves import Shelf
 
 #: Largest gap that counts as touching, and deepest feasible overlap (m): the simulator's contacts are millimetres soft.
 TOLERANCE, DEPTH = 0.005, 0.01
-#: Contacts of `SweptStrata` that form one stratum of this task.
-_SINGLE = {"jar on board": ("jar-board",), "jar on wall": ("jar-wall",)} | {
-    f"hand on {fixture}": (f"palm-{fixture}", f"wrist-{fixture}") for fixture in FIXTURES
-}
 
 
 class ShelfStrata(FunctionStrata):
@@ -47,21 +43,9 @@ class ShelfStrata(FunctionStrata):
         """Signed distance of every part to boards and to walls at configurations Y (n, 7): (n, 8)."""
         return self.swept.distances(Y, within)
 
-    def project(self, Y: Any, m: int) -> Floats:
-        """Configurations Y (n, 7) moved onto stratum m: (n, 7). Rows that do not reach it are returned unchanged."""
-        if whole_number("m", m, 0) >= len(STRATA):
-            raise CaptureError(f"m is {m}; expected the number of a stratum, 0 to {len(STRATA) - 1}.")
-        moved = finite_rows("Y", Y, 7, "(n, 7): angles").copy()
-        for name in _SINGLE.get(STRATA[m], ("free",) if m == 0 else ()):
-            away = np.flatnonzero(self.index(moved) != m)
-            found = self.swept.project(moved[away], self.swept.number(name))
-            arrived = self.index(found) == m
-            moved[away[arrived]] = found[arrived]
-        return moved
-
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Digest of the names and of all measured solids."""
-        return hashlib.sha256((super().fingerprint() + self.swept.fingerprint()).encode()).hexdigest()
+        return hashlib.sha256((super().digest() + self.swept.digest()).encode()).hexdigest()
 
     def _numbers(self, Y: Floats) -> Ints:
         return np.asarray(_strata_of(finite_rows("Y", Y, 7, "(n, 7): angles"), self.solids))

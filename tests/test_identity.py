@@ -1,4 +1,4 @@
-"""Fingerprints of what a planner computes with: the same in any process, to six digits, and different where it matters."""
+"""Identities of what a planner computes with: the same in any process, to six digits, and different where it matters."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from capture_cp.base.fingerprints import fingerprint
+from capture_cp.base.arrays import identity
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def scaled(by):
     return inner
 
 
-def test_equal_things_have_equal_fingerprints():
+def test_equal_things_have_equal_identities():
     loop = []
     loop.append(loop)
-    assert fingerprint(loop) == fingerprint(loop)  # and it ends
+    assert identity(loop) == identity(loop)  # and it ends
     for make in (
         lambda: (1, 2.5, "a", None, True),
         lambda: np.arange(6.0).reshape(2, 3),
@@ -46,7 +46,7 @@ def test_equal_things_have_equal_fingerprints():
         lambda: partial(cost, scale=3),
         lambda: np.zeros(3, dtype=[("left", "i4"), ("at", "f8")]),
     ):
-        assert fingerprint(make()) == fingerprint(make())
+        assert identity(make()) == identity(make())
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,16 @@ def test_equal_things_have_equal_fingerprints():
         ({"a": 1}, {"b": 1}),
     ],
 )
-def test_different_things_have_different_fingerprints(one, two):
-    assert fingerprint(one) != fingerprint(two)
+def test_different_things_have_different_identities(one, two):
+    assert identity(one) != identity(two)
 
 
 def test_another_process_agrees():
     code = (
-        "import numpy as np; from capture_cp.base.fingerprints import fingerprint\n"
-        "print(fingerprint({'a': np.arange(5.0), 'b': 0.1}))"
+        "import numpy as np; from capture_cp.base.arrays import identity\nprint(identity({'a': np.arange(5.0), 'b': 0.1}))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    assert found == fingerprint({"a": np.arange(5.0), "b": 0.1})
+    assert found == identity({"a": np.arange(5.0), "b": 0.1})
 
 
 def test_functions_without_source_count_by_their_code():
@@ -86,5 +85,5 @@ def test_functions_without_source_count_by_their_code():
         exec(text, space)
         return space["f"]
 
-    assert fingerprint(made("def f(x): return x + 1")) == fingerprint(made("def f(x): return x + 1"))
-    assert fingerprint(made("def f(x): return x + 1")) != fingerprint(made("def f(x): return x + 2"))
+    assert identity(made("def f(x): return x + 1")) == identity(made("def f(x): return x + 1"))
+    assert identity(made("def f(x): return x + 1")) != identity(made("def f(x): return x + 2"))
