@@ -69,7 +69,7 @@ class Calibrate:
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
     steps: Annotated[int, tyro.conf.arg(help="With --following: predict so many rows ahead.")] = 1
-    clock: options.Clock = "received"
+    clock: options.Clock = None
     model: Annotated[
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
     ] = LINEAR
@@ -160,7 +160,7 @@ class Calibrate:
 
     def _read(self, console: Console) -> TransitionLog:
         columns = self.state, self.action, self.next or None, self.episode, self.time, self.following or None
-        logged = LoggedTransitions(self.data, *columns, self.clock, steps=self.steps)
+        logged = LoggedTransitions(self.data, *columns, self.clock or "received", steps=self.steps)
         self.distances.of(logged.next_names)
         return opened(logged, console)
 
