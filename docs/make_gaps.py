@@ -36,7 +36,8 @@ def cube() -> tuple[Gap, dict[str, Any]]:
 
         simulators.append(("bullet:cube", bullet.cube))
     left_out = (folder / "fitted_on.txt").read_text().split()
-    command = "capture gap cube.xml rounded.xml bullet:cube tosses.parquet --modes-from rounded.xml --without fitted_on.txt"
+    named = " ".join(f'"{name}={other}"' for name, other in COUNTED.items())
+    command = f"capture gap cube.xml rounded.xml bullet:cube tosses.parquet --modes-from rounded.xml --mode-names {named}"
     gap = measure_gap(
         simulators,
         DATA / "cube" / "tosses.parquet",
@@ -44,7 +45,11 @@ def cube() -> tuple[Gap, dict[str, Any]]:
         modes_from=folder / "rounded.xml",
         mode_names=COUNTED,
         without=tuple(left_out),
-        config={"command": f"{command} --tolerance 10mm 5deg", "modes_from": "rounded.xml", "without": len(left_out)},
+        config={
+            "command": f"{command} --without fitted_on.txt --tolerance 10mm 5deg",
+            "modes_from": "rounded.xml",
+            "without": len(left_out),
+        },
     )
     return gap, {"one_threshold": {str(step): one_threshold(gap, step) for step in (1, 10)}}
 

@@ -7,6 +7,7 @@ so101/motions.parquet and so101/sage (see examples/*/README.md).
 import importlib.util
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 pytest.importorskip("mujoco")
 
 from capture_cp import measure_gap
+from capture_cp.gap.page import number
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -290,3 +292,21 @@ def test_stored_results_of_the_cube_leave_out_what_it_was_fitted_on():
     document = stored("cube")
     assert {mode["episodes"] for mode in document["page"]["modes"]} == {299, 300}
     assert document["extra"]["one_threshold"]["1"]["corner"] < 0.76
+
+
+@pytest.mark.parametrize("name", ["cube", "elbow", "so101"])
+def test_a_page_of_results_shows_stored_numbers(name):
+    """Every decimal number in a table of errors, shares or ratios is one that is stored, rounded."""
+    document = stored(name)
+    known = {number(row["bound"]) for row in document["rows"]}
+    known |= {f"{row['ratio']:.2f}" for row in document["comparisons"] if row["ratio"] is not None}
+    known |= {
+        f"{100 * share:.1f}" for shares in document["extra"].get("one_threshold", {}).values() for share in shares.values()
+    }
+    results = (ROOT / "docs" / "results" / f"gap-{name}.md").read_text(encoding="utf-8").partition("## Errors")[2]
+    lines = [
+        line for line in results.splitlines() if line.startswith("| `") or line.startswith("| keeps") or line[2:3].isdigit()
+    ]
+    shown = [word for line in lines for word in re.findall(r"\d+\.\d+", line.replace(".xml", ""))]
+    assert len(shown) > 30
+    assert not [word for word in shown if word not in known]

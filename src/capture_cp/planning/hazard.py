@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from capture_cp.base.checks import Bools
+from capture_cp.base.checks import Bools, CaptureError
 from capture_cp.base.layouts import Columns
 from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.borrowed import borrowed
@@ -189,3 +189,13 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools) -> Runs:
     spacing = grid.spacing, 1.0 / grid.spacing
     periodic = np.isin(np.arange(grid.dims), grid.periodic)
     return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic)
+
+
+def checked_hazard(hazard: Any, cells: int) -> Bools:
+    """A hazard mask as bool (cells,)."""
+    mask = np.ravel(np.asarray(hazard))
+    if mask.shape != (cells,) or mask.dtype != np.bool_:
+        raise CaptureError(
+            f"hazard is {mask.dtype} of {mask.size} cells; expected bool, one for each of the grid's {cells}."
+        )
+    return np.ascontiguousarray(mask)

@@ -57,9 +57,10 @@ class Rolled(NamedTuple):
 def measured_by(room_for: Any, keep: Any, measure: Any, seen: Any) -> Callable[[type[T]], type[T]]:
     """Gives a class of regions the compiled functions by which the kernel measures them along a sequence.
 
-    `room_for(horizon, ds, cal, regions)` makes scratch arrays, with room for what is measured; `keep(h, states (ds, L), cal,
-    room)` keeps what is needed of the particles after step h; `measure(actions (H, da), rolled, cal, regions, called, params,
-    room)` measures all steps; `seen(h, room)` is what the cost of step h receives.
+    - `room_for(horizon, ds, cal, regions)`: scratch arrays, with room for what is measured;
+    - `keep(h, states (ds, L), cal, room)`: keeps what is needed of the particles after step h;
+    - `measure(actions (H, da), rolled, cal, regions, called, params, room)`: measures all steps;
+    - `seen(h, room)`: what the cost of step h receives.
     """
 
     def given(regions: type[T]) -> type[T]:

@@ -10,6 +10,7 @@ from numba import njit, prange
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.solids import shifted
 from capture_lab.tasks.shelf.geometry import (
+    angles_of,
     contact_stratum,
     glass_clearance,
     gradient,
@@ -129,14 +130,14 @@ def hazard(y, params):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _clearance(y, within, params):
-    frames = link_frames(params.fixed, (y[0], y[1], y[2], y[3], y[4], y[5], y[6]))
+    frames = link_frames(params.fixed, angles_of(y))
     return glass_clearance(params.capsules, params.balls, params.glasses, frames, within)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def stratum(y, params):
     """Stratum of a configuration y (7,), -1 if infeasible."""
-    frames = link_frames(params.fixed, (y[0], y[1], y[2], y[3], y[4], y[5], y[6]))
+    frames = link_frames(params.fixed, angles_of(y))
     return contact_stratum(params.capsules, params.boxes, frames, params.tolerance, params.depth)
 
 
@@ -154,7 +155,7 @@ def jars(Y, params):
     """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
     found = np.empty((Y.shape[0], 4))
     for i in prange(Y.shape[0]):
-        x, y, z, upright = jar_at(params.fixed, params.tool, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
+        x, y, z, upright = jar_at(params.fixed, params.tool, angles_of(Y[i]))
         found[i, 0], found[i, 1], found[i, 2], found[i, 3] = x, y, z, upright
     return found
 
@@ -164,7 +165,7 @@ def jar_jacobians(Y, params):
     """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7), m per rad."""
     found = np.empty((Y.shape[0], 3, 7))
     for i in prange(Y.shape[0]):
-        frames = link_frames(params.fixed, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
+        frames = link_frames(params.fixed, angles_of(Y[i]))
         x, y, z = shifted(frames[6], params.tool[0], params.tool[1], params.tool[2])
         for axis in range(3):
             row = gradient(frames, 6, x, y, z, 1.0 * (axis == 0), 1.0 * (axis == 1), 1.0 * (axis == 2))
