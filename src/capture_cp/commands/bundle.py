@@ -37,17 +37,24 @@ MOST_RESIDUALS = 512  # of the training transitions, that the built-in model kee
 
 def load_calibration(
     path: Pathlike,
-    model: Model | None = None,
-    strata: Strata | None = None,
+    model: Model | Pathlike | None = None,
+    strata: Strata | Pathlike | None = None,
     trust: bool = False,
     folder: Pathlike = ".",
 ) -> Capture:
     """A calibration that `capture calibrate` saved, ready to use; give `model` and `strata` only if they were your own.
 
+    For one that `capture gap` saved, they are model files: of the simulator, and of contact modes where that is another.
+    By default they are those beside the calibration.
+
     With `trust` those of your own that are not given are imported by the names that the file holds, from modules that are
     installed or lie in `folder`. To import a module runs it: only for files that you trust.
     """
     facts = robot_facts(path)
+    if "gap" in facts:
+        from capture_cp.gap.saved import loaded
+
+        return loaded(path, facts, model, strata)
     if trust and model is None and is_object_name(facts.get("model")):
         model = user_model(str(facts["model"]), Path(folder))
     if trust and strata is None and is_object_name(facts.get("strata")):
@@ -63,7 +70,7 @@ def load_calibration(
             )
     model = model if model is not None else LinearModel.from_facts(facts[_BROUGHT["model"]])
     strata = strata if strata is not None else one_stratum(_grid(facts[_BROUGHT["strata"]]))
-    return Capture.load(path, model, strata)
+    return Capture.load(path, model, strata)  # type: ignore[arg-type]  # no files are left
 
 
 def named_calibration(
@@ -84,6 +91,8 @@ def named_calibration(
         trust: whether names out of the file may be imported.
         Y: configurations (n, dc) that the strata must answer for.
     """
+    if "gap" in facts:
+        return load_calibration(path, model, strata)
     own = {"model": None if model == LINEAR else model, "strata": strata}
     for option in own:
         if own[option] is None and not brings(facts, option):

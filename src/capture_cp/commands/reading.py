@@ -50,10 +50,12 @@ class Remembered:
     folder: options.Folder = Path()
 
 
-def remembered(
-    command: Remembered, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None
-) -> LoggedTransitions:
+def remembered(command: Remembered, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None) -> Any:
     """The log in `file` by the columns that a command names, `episode` among them, or else that a calibration remembers."""
+    if "gap" in facts:
+        from capture_cp.gap.saved import new_transitions
+
+        return new_transitions(calibration, facts, file, episode)
     known = facts.get("columns", {})
     given = "next" if command.next else "following" if command.following else ""
     last = given or ("following" if "following" in known else "next")

@@ -29,6 +29,7 @@ class Look(Step):
 
 def look_by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Look:
     """The region of an input x (dx,) that a person chose."""
+    x = robot.cap.model.nearest(x) if hasattr(robot.cap.model, "nearest") else x  # whose steps are whole numbers
     region = robot.cap.region(x, alpha, robot.confidence, rng=seed)
     none = np.empty((0, robot.cap.n_outputs_))
     return Look(region, particles_of(region.prediction), robot.start_of(x), None, None, none, x=x)
