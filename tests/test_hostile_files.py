@@ -83,7 +83,7 @@ def test_a_file_that_packs_well_is_read(tmp_path):
 
 def test_too_many_columns_are_refused(tmp_path):
     np.savez(tmp_path / "log.npz", x=np.zeros((2, 10_001)), push=np.zeros(2), after=np.zeros(2))
-    refused(tmp_path / "log.npz", "array 'x' of .* has 10,001 columns; expected at most 10,000")
+    refused(tmp_path / "log.npz", "has 10,001 columns; expected at most 10,000")
     (tmp_path / "log.csv").write_text(",".join(f"c{i}" for i in range(10_001)) + "\n")
     refused(tmp_path / "log.csv", "has 10,001 columns; expected at most 10,000")
 
@@ -256,18 +256,18 @@ FOREIGN_ARRAYS = {
     "soft link": (lambda file, h5py: file.__setitem__(NEW, h5py.SoftLink("/data/demo_0/obs/q")), "a link, or nothing"),
     "external storage": (
         lambda file, h5py: file.create_dataset(NEW, (5, 2), "f8", external=[("/etc/passwd", 0, 80)]),
-        "data of other files, not numbers",
+        "data of other files",
     ),
-    "virtual": (virtual, "data of other files, not numbers"),
+    "virtual": (virtual, "data of other files"),
     "huge chunk": (
         lambda file, h5py: file.create_dataset(NEW, (10**6, 2), "f8", chunks=(10**8, 2), maxshape=(None, 2)),
         "contains chunks of over",
     ),
-    "huge claim": (lambda file, h5py: file.create_dataset(NEW, (10**12, 2), "f8", chunks=(9, 2)), "has shape"),
-    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "contains text, not numbers"),
-    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "contains complex128, not numbers"),
-    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), r"has shape \(5, 3\); expected one row"),
-    "nothing": (lambda file, h5py: None, "a link, or nothing, not numbers"),
+    "huge claim": (lambda file, h5py: file.create_dataset(NEW, (10**12, 2), "f8", chunks=(9, 2)), "another number of rows"),
+    "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "contains text"),
+    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "contains complex128"),
+    "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), "which contains number, 3 per row"),
+    "nothing": (lambda file, h5py: None, "which is missing"),
 }
 
 

@@ -15,7 +15,6 @@ from capture_cp import CaptureError, read_transitions
 from capture_cp.cli import main
 from capture_cp.data.logged import runs_of
 from capture_cp.data.recognise import Joint, match, recognise
-from capture_cp.data.sage import SageSource
 from capture_cp.data.source import open_log
 
 JOINTS = ("Rotation", "Jaw")
@@ -55,8 +54,7 @@ def table(source):
 def test_a_folder_of_motions_is_a_log(tmp_path, unit):
     made = [motion(tmp_path / "custom" / f"wave {i}", i, unit, rows=ROWS + i) for i in (9, 10)]
     source = open_log(tmp_path)
-    assert isinstance(source, SageSource)
-    assert [column.name for column in source.columns()][:4] == ["motion", "time", "Rotation_qpos", "Jaw_qpos"]
+    assert [column.name for column in source.columns()][:4] == ["time", "Rotation_qpos", "Jaw_qpos", "Rotation_qvel"]
     found = table(source)
     assert source.rows == 2 * ROWS + 19
     assert list(dict.fromkeys(found["motion"])) == ["custom/wave 9", "custom/wave 10"]
@@ -65,7 +63,7 @@ def test_a_folder_of_motions_is_a_log(tmp_path, unit):
         both = np.vstack([one[part] for one in made])
         np.testing.assert_array_equal(np.stack([found[f"{joint}_{name}"] for joint in JOINTS], axis=1), both)
     assert source.parts().tolist() == [0, ROWS + 9]
-    assert source.locate(ROWS + 10) == (tmp_path / "custom" / "wave 10" / "state_motor.csv", 1)
+    assert source.locate(ROWS + 10) == (tmp_path / "custom" / "wave 10", 1)
     assert len(runs_of(source, "motion").labels) == 2
 
 
@@ -122,9 +120,10 @@ def damaged(folder, name, change):
         ("control.csv", lambda text: text + "CONTROL,1\n", "data row 31 of .* has 2 values under 3 names"),
         ("control.csv", lambda text: text.splitlines()[0], "holds no transitions"),
         ("control.csv", lambda text: "", "control.csv is empty"),
+        ("control.csv", lambda text: text.replace("[", "[[", 1).replace("]", "]]", 1), "data row 1 .* a list of 2 numbers"),
         ("joint_list.txt", lambda text: "Jaw\nJaw\n", "does not name every joint of the robot once"),
-        ("joint_list.txt", lambda text: "Jaw\n", "differs from that of one"),
-        ("state_motor.csv", lambda text: text.replace("torques", "heat"), "has other columns than that of one"),
+        ("joint_list.txt", lambda text: "Jaw\n", "expected a list of 1 numbers"),
+        ("state_motor.csv", lambda text: text.replace("torques", "heat"), "column 'Rotation_torque', which is missing"),
     ],
 )
 def test_damage_is_one_sentence(tmp_path, name, change, sentence):
@@ -134,6 +133,16 @@ def test_damage_is_one_sentence(tmp_path, name, change, sentence):
     with pytest.raises(CaptureError, match=sentence) as found:
         table(open_log(tmp_path))
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("control.csv", "not a CSV file of SAGE"), ("joint_list.txt", "every joint")]
+)
+def test_what_is_no_text_is_refused(tmp_path, name, sentence):
+    motion(tmp_path / "one")
+    (tmp_path / "one" / name).write_bytes(b"\xff\xfe\x00" * 9)
+    with pytest.raises(CaptureError, match=sentence):
+        table(open_log(tmp_path))
 
 
 def test_other_folders_are_refused_as_before(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -238,22 +238,26 @@ class MeasureGap:
         return tuple(line.strip() for line in lines if line.strip())
 
     def _config(self, log: Path) -> dict[str, Any]:
-        words = ["capture", "gap", *(["--example"] if self.example else self.names)]
-        words += ["--tolerance", *self.tolerance] if self.tolerance else []
-        return {
-            "log": log.name,
-            "simulators": list(self.names[:-1]),
-            "steps": list(self.steps),
-            "every": self.every,
-            "alpha": self.alpha,
-            "confidence": self.confidence,
-            "tolerance": list(self.tolerance),
-            "jointly": self.jointly,
-            "modes_from": None if self.modes_from is None else self.modes_from.name,
-            "without": len(self._left_out()),
-            "seed": self.seed,
-            "command": shlex.join(words),
+        """The options that differ from their defaults, and the command that repeats the run."""
+        chosen = {one.name: getattr(self, one.name) for one in fields(self)[1:]}
+        defaults = {one.name: one.default for one in fields(self)}
+        aside = {
+            "example",
+            "computing",
+            "folder",
+            "report",
+            "json",
+            "without",
+            *(n for n, v in chosen.items() if v == defaults[n]),
         }
+        given = {name: value for name, value in chosen.items() if name not in aside}
+        words = ["capture", "gap", *(["--example"] if self.example else self.names)]
+        for name, value in {**given, **({"without": self.without} if self.without else {})}.items():
+            values = () if value is True else value if isinstance(value, tuple) else (value,)
+            words += [f"--{name.replace('_', '-')}", *map(str, values)]
+        plain = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+        settings = {"steps": list(self.steps), "alpha": self.alpha, **plain, "without": len(self._left_out())}
+        return {"log": log.name, "simulators": list(self.names[:-1]), **settings, "command": shlex.join(words)}
 
     def _print(self, console: Console, gap: Gap) -> None:
         part = gap.parts[0]
@@ -262,7 +266,7 @@ class MeasureGap:
             with written_whole(self.columns_file) as temporary:
                 temporary.write_text(columns.toml(), encoding="utf-8")
         console.print(table_of("Columns of the log", ("holds", "columns", "unit", "recognised"), columns.table(), left=_ALL))
-        notes = [*part.log.notes, *(f"{one.name}: {one.note}." for one in part.simulators if one.note)]
+        notes = [*part.log.notes, *part.diverged(), *(f"{one.name}: {one.note}." for one in part.simulators if one.note)]
         for note in notes:
             console.print(f"note: {note}", highlight=False, markup=False)
         for table in tables(gap):

@@ -13,7 +13,7 @@ import numpy as np
 from capture_cp.base.arrays import read_arrays
 from capture_cp.base.checks import CaptureError, known_name, shortened
 from capture_cp.base.files import Pathlike, written_whole
-from capture_cp.data.source import MOST_COLUMNS, PIECE, Column, LogSource, Table, limits, no_rows
+from capture_cp.data.source import PIECE, Column, LogSource, Table, check_width, limits, no_rows
 
 
 class TableSource(LogSource):
@@ -61,8 +61,7 @@ class NpzSource(TableSource):
             what = f"array {shortened(name)!r} of {self.path} has"
             if array.ndim not in (1, 2):
                 raise CaptureError(f"{what} shape {array.shape[:4]}; expected (n,) or (n, d).")
-            if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
-                raise CaptureError(f"{what} {array.shape[1]:,} columns; expected at most {MOST_COLUMNS:,}.")
+            check_width(self.path, len(table) + (array.shape[1] if array.ndim == 2 else 1))
             columns = {name: array} if array.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(array.T)}
             for column in columns.keys() & table.keys():
                 raise CaptureError(f"two arrays of {self.path} have the column {column!r}; rename one.")

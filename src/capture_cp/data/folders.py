@@ -1,9 +1,10 @@
-"""Logs in several files, concatenated: a folder, a pattern such as runs/*.csv, a LeRobot data set."""
+"""Several logs with the same columns as one: a folder, a pattern such as runs/*.csv, a LeRobot data set, motions of SAGE."""
 
 from __future__ import annotations
 
 import glob
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import existing_file
-from capture_cp.data.sage import STATE, SageSource, motions_in
+from capture_cp.data.sage import STATE, motions_in
 from capture_cp.data.source import (
     ENDINGS,
     LONGEST_LABEL,
@@ -27,10 +28,162 @@ from capture_cp.data.source import (
     open_file,
 )
 
-#: Name of the column with the file name in the rows of a folder, unless a column already has that name.
-FILE = "file"
-MOST_FILES = 1_000_000
 INFO = Path("meta", "info.json")  # what a LeRobot data set says of itself
+
+
+class JoinedSource(LogSource):
+    """Logs one after the other, such as the files of a folder, as one log; a column `label` has the name of each.
+
+    Attributes:
+        files: where they are, as paths of files or of groups in a file.
+        label: the column of their names; it is left out where they have a column of that name.
+    """
+
+    files: Sequence[Path]
+    label: str
+
+    @abstractmethod
+    def _open(self, number: int) -> LogSource:
+        """One of them."""
+
+    @abstractmethod
+    def _name(self, number: int) -> str:
+        """Its name in the column `label`."""
+
+    @cached_property
+    def _first(self) -> tuple[Column, ...]:
+        return self._open(0).columns()
+
+    @cached_property
+    def _own(self) -> bool:
+        return self.label not in {column.name for column in self._first}
+
+    @cached_property
+    def _index(self) -> tuple[Ints, Ints, list[str]]:
+        """Their ends, rows without a successor and notes: each is read once."""
+        rows, breaks, notes = [0], [], list[str]()
+        for number, file in enumerate(self.files):
+            source = self._open(number)
+            self._check_columns(file, source)
+            breaks.append(source.breaks() + sum(rows))
+            notes += [f"{file.name}: {note}" for note in source.notes()]
+            rows.append(source.rows)
+            source.release()
+        return np.cumsum(rows, dtype=np.int64), np.concatenate(breaks), notes
+
+    def breaks(self) -> Ints:
+        return self._index[1]
+
+    def notes(self) -> list[str]:
+        return self._index[2]
+
+    def columns(self) -> tuple[Column, ...]:
+        return (*self._first, *([Column(self.label, "text")] if self._own else []))
+
+    @property
+    def rows(self) -> int:
+        return int(self._index[0][-1])
+
+    def parts(self) -> Ints:
+        return self._index[0][:-1]
+
+    def locate(self, row: int) -> tuple[Path, int]:
+        number = int(np.searchsorted(self.parts(), row, "right")) - 1
+        return self.files[number], row - int(self.parts()[number])
+
+    def check_whole(self, names: Sequence[str]) -> None:
+        for number in range(len(self.files)):
+            self._open(number).check_whole(names)
+
+    def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
+        first, last = limits(self.rows, start, stop)
+        inner, ends = self._inner(names), self._index[0].tolist()
+        for number in range(int(np.searchsorted(ends, first, "right")) - 1, len(self.files)):
+            begins = ends[number]
+            if begins >= last:
+                return
+            low, high = max(first, begins) - begins, min(last, ends[number + 1]) - begins
+            for table in self._open(number).pieces(inner, low, high) if inner else _numbered(low, high):
+                if len(inner) < len(names):
+                    table[self.label] = np.full(len(next(iter(table.values()))), self._label(number))
+                yield {name: table[name] for name in names}
+
+    def _inner(self, names: Sequence[str]) -> list[str]:
+        """The names of columns that they have themselves."""
+        return [name for name in names if name != self.label or not self._own]
+
+    def _label(self, number: int) -> str:
+        name = self._name(number)
+        return name if len(name) <= LONGEST_LABEL else f"{number}: {name[-LONGEST_LABEL + 20 :]}"  # unique
+
+    def _check_columns(self, file: Path, source: LogSource) -> None:
+        """Raise an error if the columns of one differ from those of the first one in name or type."""
+        columns = {column.name: column for column in self._first}
+        here = {column.name: column for column in source.columns()}
+        for name in (*columns, *here):
+            column = here.get(name)
+            if columns.get(name) != column:
+                width = f", {column.width} per row" if column and column.width else ""
+                has = f"contains {column.kind}{width}" if column else "is missing"
+                raise CaptureError(
+                    f"{file} differs from {self.files[0].name} in column {shortened(name)!r}, which {has}; give "
+                    f"all parts of {self.path} the same columns."
+                )
+
+
+def _numbered(low: int, high: int) -> Iterator[Table]:
+    """Tables of rows that have only their numbers."""
+    yield from ({"": np.arange(row, min(row + PIECE, high))} for row in range(low, high, PIECE))
+
+
+class FolderSource(JoinedSource):
+    """Files of one format, or motions of SAGE."""
+
+    def __init__(
+        self,
+        path: Path,
+        files: Sequence[Path],
+        labels: str | None = None,
+        label: str = "file",
+        arrangement: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.path, self.files, self.labels, self.label = path, tuple(files), labels, label
+        self._arrangement = arrangement
+        for file in self.files:
+            if label == "file" and file.suffix.lower() != self.files[0].suffix.lower():
+                raise CaptureError(
+                    f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one format per folder."
+                )
+        self.messages = self._open(0).messages
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"files": tuple(file.absolute() for file in self.files)}
+
+    def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
+        arrangement = self._inner(names), rows_of, after, clock
+        return FolderSource(self.path, self.files, self.labels, self.label, arrangement)
+
+    def entry_names(self) -> dict[str, str]:
+        try:  # of a LeRobot data set: a list of names, or one by the kind of the entries
+            features = json.loads(existing_file(self.path / INFO, "description").read_text("utf-8"))["features"]
+            found: dict[str, str] = {}
+            for column in self._first:
+                names = features[column.name]["names"] if column.width else ()
+                names = next(iter(names.values()), ()) if isinstance(names, dict) else names
+                found |= {entry: str(name) for entry, name in zip(column.entries, names)}
+            return found
+        except (CaptureError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def _open(self, number: int) -> LogSource:
+        file = self.files[number]
+        source = open_file(file if file.is_dir() else existing_file(file, "transition file"), self.labels)
+        return source if self._arrangement is None else source.arranged(*self._arrangement)
+
+    def _name(self, number: int) -> str:
+        file = self.files[number]
+        inside = file.relative_to(self.path) if file.is_relative_to(self.path) else file
+        return inside.as_posix() if inside.name else file.absolute().name
 
 
 def open_files(pattern: Path, labels: str | None) -> LogSource:
@@ -55,135 +208,7 @@ def open_folder(folder: Path, labels: str | None) -> LogSource:
     files = sorted(files or filter(is_bag, entries), key=natural)
     motions = motions_in(folder) if not files or files[-1].name == STATE else []
     if motions:
-        return SageSource(folder, motions)
+        return FolderSource(folder, motions, labels, "motion")
     if not files:
         raise CaptureError(f"folder {folder} contains no log; expected files that end in {', '.join(ENDINGS)}.")
     return FolderSource(folder, files, labels)
-
-
-class FolderSource(LogSource):
-    """Files of one format with the same columns, as one log."""
-
-    def __init__(
-        self, path: Path, files: Sequence[Path], labels: str | None = None, arrangement: tuple[Any, ...] | None = None
-    ) -> None:
-        self.path, self.labels, self.files, self._arrangement = path, labels, tuple(files), arrangement
-        if len(files) > MOST_FILES:
-            raise CaptureError(f"{path} has {len(files):,} files; expected at most {MOST_FILES:,}.")
-        for file in self.files:
-            if file.suffix.lower() != self.files[0].suffix.lower():
-                raise CaptureError(
-                    f"{path} mixes formats: {file.name} and {self.files[0].name}; keep one format per folder."
-                )
-        first = self._open(0)
-        self.messages, self._columns = first.messages, first.columns()
-        self._own = FILE not in {column.name for column in self._columns}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"files": tuple(file.absolute() for file in self.files)}
-
-    @cached_property
-    def _index(self) -> tuple[Ints, Ints, list[str]]:
-        """Ends of the files, rows without a successor and notes: every file is read once."""
-        rows, breaks, notes = [0], [], list[str]()
-        for number, file in enumerate(self.files):
-            source = self._open(number)
-            self._check_columns(file, source)
-            breaks.append(source.breaks() + sum(rows))
-            notes += [f"{file.name}: {note}" for note in source.notes()]
-            rows.append(source.rows)
-            source.release()
-        return np.cumsum(rows, dtype=np.int64), np.concatenate(breaks), notes
-
-    def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
-        inner = [name for name in names if name != FILE or not self._own]
-        return FolderSource(self.path, self.files, self.labels, (inner, rows_of, after, clock))
-
-    def entry_names(self) -> dict[str, str]:
-        try:  # of a LeRobot data set: a list of names, or one by the kind of the entries
-            features = json.loads(existing_file(self.path / INFO, "description").read_text("utf-8"))["features"]
-            found: dict[str, str] = {}
-            for column in self._columns:
-                names = features[column.name]["names"] if column.width else ()
-                names = next(iter(names.values()), ()) if isinstance(names, dict) else names
-                found |= {entry: str(name) for entry, name in zip(column.entries, names)}
-            return found
-        except (CaptureError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return {}
-
-    def breaks(self) -> Ints:
-        return self._index[1]
-
-    def notes(self) -> list[str]:
-        return self._index[2]
-
-    def columns(self) -> tuple[Column, ...]:
-        return (*self._columns, *([Column(FILE, "text")] if self._own else []))
-
-    @property
-    def _ends(self) -> Ints:
-        return self._index[0]
-
-    @property
-    def rows(self) -> int:
-        return int(self._ends[-1])
-
-    def parts(self) -> Ints:
-        return self._ends[:-1]
-
-    def locate(self, row: int) -> tuple[Path, int]:
-        number = int(np.searchsorted(self._ends, row, "right")) - 1
-        return self.files[number], row - int(self._ends[number])
-
-    def check_whole(self, names: Sequence[str]) -> None:
-        for number in range(len(self.files)):
-            self._open(number).check_whole(names)
-
-    def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
-        first, last = limits(self.rows, start, stop)
-        inner = [name for name in names if name != FILE or not self._own]
-        for number in range(int(np.searchsorted(self._ends, first, "right")) - 1, len(self.files)):
-            begins, ends = int(self._ends[number]), int(self._ends[number + 1])
-            if begins >= last:
-                return
-            for table in self._inside(number, inner, max(first, begins) - begins, min(last, ends) - begins):
-                n = len(next(iter(table.values())))
-                file = {FILE: np.full(n, self._label(number))} if len(inner) < len(names) else {}
-                yield {name: (table | file)[name] for name in names}
-
-    def _inside(self, number: int, names: Sequence[str], low: int, high: int) -> Iterator[Table]:
-        """Rows of one file; without columns, tables of so many rows that have only a column of their numbers."""
-        if not names:
-            yield from ({"": np.arange(row, min(row + PIECE, high))} for row in range(low, high, PIECE))
-            return
-        source = self._open(number)
-        known = {name for column in source.columns() for name in column.entries}
-        for name in names:
-            if name not in known:
-                raise CaptureError(
-                    f"{self.files[number]} has no value {shortened(name)!r}, although other files of {self.path} do; "
-                    "give all files the same columns."
-                )
-        yield from source.pieces(names, low, high)
-
-    def _label(self, number: int) -> str:
-        file = self.files[number]
-        inside = file.relative_to(self.path) if file.is_relative_to(self.path) else file
-        name = inside.as_posix()
-        return name if len(name) <= LONGEST_LABEL else f"{number}: {name[-LONGEST_LABEL + 20 :]}"  # unique
-
-    def _open(self, number: int) -> LogSource:
-        file = self.files[number]
-        source = open_file(file if file.is_dir() else existing_file(file, "transition file"), self.labels)
-        return source if self._arrangement is None else source.arranged(*self._arrangement)
-
-    def _check_columns(self, file: Path, source: LogSource) -> None:
-        """Raise an error if a file's columns differ from the first file's in name or type."""
-        columns = {column.name: column for column in self._columns}
-        here = {column.name: column for column in source.columns()}
-        for name in (*columns, *here):
-            if columns.get(name) != here.get(name):
-                raise CaptureError(
-                    f"{file} differs from {self.files[0].name} in column {shortened(name)!r}; give all files of "
-                    f"{self.path} the same columns."
-                )

@@ -8,149 +8,107 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from capture_cp.base.checks import CaptureError, Ints, shortened
+from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import check_unpacked
-from capture_cp.data.source import LONGEST_LABEL, MOST_COLUMNS, PIECE, Column, LogSource, Table, entries_of, limits, natural
+from capture_cp.data.folders import JoinedSource
+from capture_cp.data.source import MOST_NUMBERS, PIECE, Column, LogSource, Table, check_width, limits, natural, no_rows
 
-ROOT, DEMO = "data", "demo"
-MOST_DEMOS, DEEPEST, LARGEST_CHUNK = 100_000, 4, 1 << 28
-#: Largest number of values in a piece.
-MOST_NUMBERS = 1 << 23
+ROOT = "data"
+DEEPEST, LARGEST_CHUNK = 4, 1 << 28
 #: Filters included in h5py: deflate, shuffle, fletcher32, szip, nbit, scale-offset, lzf. Others need external libraries.
 FILTERS = {1, 2, 3, 4, 5, 6, 32000}
 
 
-class Hdf5Source(LogSource):
+class Hdf5Source(JoinedSource):
     """A robomimic file. Each demonstration is an episode; its name is in the column `demo`."""
+
+    label = "demo"
 
     def __init__(self, path: Path, labels: str | None = None) -> None:
         self.path = path
-        with self._opened() as file:
-            demos = self._demos(file)
-            self._columns = self._found(demos[0][1])
-            lengths = [self._length(name, demo) for name, demo in demos]
-        self._names = tuple(name for name, _ in demos)
-        self._ends: Ints = np.cumsum([0, *lengths], dtype=np.int64)
+        with opened(path) as file:
+            root = _inside(file, ROOT)
+            names = sorted(root, key=lambda name: natural(Path(name))) if hasattr(root, "keys") else []
+            self.files = [path / ROOT / name for name in names if hasattr(_inside(root, name), "keys")]
+        if not self.files:
+            raise CaptureError(f"{path} has no groups {ROOT}/demo_0, {ROOT}/demo_1, ...; expected a robomimic file.")
         if self.rows == 0:
-            raise CaptureError(f"{path} holds no transitions; expected demonstrations with at least one step.")
+            raise no_rows(path)
         check_unpacked(path, "transition file", self.rows)  # even one byte per step would be out of proportion
-
-    def columns(self) -> tuple[Column, ...]:
-        return (*self._columns, Column(DEMO, "text"))
-
-    @property
-    def rows(self) -> int:
-        return int(self._ends[-1])
-
-    def parts(self) -> Ints:
-        return self._ends[:-1]
 
     def check_whole(self, names: Sequence[str]) -> None:
         check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
 
+    def _open(self, number: int) -> LogSource:
+        return Demonstration(self.path, self.files[number].name)
+
+    def _name(self, number: int) -> str:
+        return self.files[number].name
+
+
+class Demonstration(LogSource):
+    """One group of a robomimic file, whose arrays are columns by their paths below it."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        with opened(path) as file:
+            arrays = dict(_arrays(file[ROOT][name]))
+            columns = {at: _column(at, array) for at, array in arrays.items()}
+            numbers = [at for at, column in columns.items() if column.kind == "number"]
+            if not numbers:
+                raise CaptureError(f"{path} has no arrays of numbers in {ROOT}/{name}; expected a robomimic file.")
+            self._rows = int(arrays["actions" if "actions" in numbers else numbers[0]].shape[0])
+            for at in numbers:
+                if arrays[at].shape[0] != self._rows:
+                    columns[at] = Column(at, "another number of rows than there are steps")
+        check_width(path, sum(column.width or 1 for column in columns.values()))
+        self._columns = tuple(columns.values())
+
+    def columns(self) -> tuple[Column, ...]:
+        return self._columns
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         first, last = limits(self.rows, start, stop)
-        owners = entries_of(self.path, self.columns())
-        wanted = {owners[name].name: owners[name] for name in names}
-        size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted.values()))))
-        with self._opened() as file:
+        wanted = [column for column in self._columns if not set(names).isdisjoint(column.entries)]
+        size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted))))
+        with opened(self.path) as file:
+            arrays = dict(_arrays(file[ROOT][self.name]))
             for row in range(first, last, size):
-                parts = [
-                    self._part(file, wanted, demo, low, high) for demo, low, high in self._inside(row, min(row + size, last))
-                ]
-                yield {name: np.concatenate([part[name] for part in parts]) for name in names}
+                table: Table = {}
+                for column in wanted:
+                    values = arrays[column.name][row : min(row + size, last)]
+                    table |= dict(zip(column.entries, values.T if column.width is not None else [values]))
+                yield {name: table[name] for name in names}
 
-    def _inside(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """Demonstrations that contain rows first to last, and the range of their own rows."""
-        for demo in range(int(np.searchsorted(self._ends, first, "right")) - 1, len(self._names)):
-            begin, end = int(self._ends[demo]), int(self._ends[demo + 1])
-            if begin >= last:
-                return
-            if begin < end:
-                yield demo, max(first, begin) - begin, min(last, end) - begin
 
-    def _part(self, file: Any, wanted: dict[str, Column], demo: int, low: int, high: int) -> Table:
-        """Arrays (n,) by name of some rows of one demonstration."""
-        group, table = file[ROOT][self._names[demo]], {}
-        for name, column in wanted.items():
-            if name == DEMO:
-                table[DEMO] = np.full(high - low, self._names[demo])
-                continue
-            data = self._array(group, name, self._names[demo])
-            if data.shape != (self._ends[demo + 1] - self._ends[demo], *([] if column.width is None else [column.width])):
-                raise CaptureError(
-                    f"array {name!r} of {self._names[demo]} in {self.path} has shape {data.shape}; expected one row per "
-                    f"step, of the same width as in {self._names[0]}."
-                )
-            values = data[low:high]
-            table |= dict(zip(column.entries, values.T if column.width is not None else [values]))
-        return table
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """A file opened with h5py; any error becomes one sentence."""
+    try:
+        import h5py
+    except ImportError:
+        raise CaptureError('HDF5 files need h5py; install it with: pip install "capture-cp[hdf5]".') from None
+    try:
+        with h5py.File(path, "r", rdcc_nbytes=1 << 20) as file:
+            yield file
+    except (CaptureError, GeneratorExit):
+        raise
+    except Exception:  # a damaged file fails in many ways
+        raise CaptureError(f"transition file {path} is not an HDF5 file, or is damaged.") from None
 
-    def _demos(self, file: Any) -> list[tuple[str, Any]]:
-        """The demonstrations by name, in natural order."""
-        root = _inside(file, ROOT)
-        names = (
-            [] if not hasattr(root, "keys") or len(root) > MOST_DEMOS else sorted(root, key=lambda name: natural(Path(name)))
-        )
-        found = [(name, _inside(root, name)) for name in names]
-        demos = [(name, demo) for name, demo in found if hasattr(demo, "keys") and 0 < len(name) <= LONGEST_LABEL]
-        if not demos:
-            raise CaptureError(f"{self.path} has no groups {ROOT}/demo_0, {ROOT}/demo_1, ...; expected a robomimic file.")
-        return demos
 
-    def _found(self, demo: Any) -> tuple[Column, ...]:
-        """Columns of a demonstration, by their paths below it."""
-        found: list[Column] = []
-
-        def visit(group: Any, prefix: str, depth: int) -> None:
-            for name in sorted(group, key=lambda name: natural(Path(name))):
-                child, path = _inside(group, name), f"{prefix}{name}"
-                if hasattr(child, "keys"):
-                    if depth < DEEPEST:
-                        visit(child, f"{path}/", depth + 1)
-                    continue
-                found.append(_column(path, child))
-                if sum(column.width or 1 for column in found) > MOST_COLUMNS:
-                    raise CaptureError(
-                        f"{self.path} has more than {MOST_COLUMNS:,} numbers per row; that is too many for a log."
-                    )
-
-        visit(demo, "", 0)
-        return tuple(found)
-
-    def _length(self, name: str, demo: Any) -> int:
-        """Number of steps of a demonstration: rows of its actions, or of its first array."""
-        numbers = [column.name for column in self._columns if column.kind == "number"]
-        if not numbers:
-            raise CaptureError(f"{self.path} has no arrays of numbers in {ROOT}/{name}; expected a robomimic file.")
-        return int(self._array(demo, "actions" if "actions" in numbers else numbers[0], name).shape[0])
-
-    def _array(self, demo: Any, path: str, name: str) -> Any:
-        """An array of a demonstration, checked to be in this file and readable with h5py's own filters."""
-        found = demo
-        for step in path.split("/"):
-            found = _inside(found, step) if hasattr(found, "keys") else None
-        column = _column(path, found)
-        if column.kind != "number":
-            raise CaptureError(f"array {shortened(path)!r} of {name} in {self.path} contains {column.kind}, not numbers.")
-        return found
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        """The file opened with h5py; any error becomes one sentence."""
-        try:
-            import h5py
-        except ImportError:
-            raise CaptureError('HDF5 files need h5py; install it with: pip install "capture-cp[hdf5]".') from None
-        try:
-            with h5py.File(self.path, "r", rdcc_nbytes=1 << 20) as file:
-                yield file
-        except (CaptureError, GeneratorExit):
-            raise
-        except Exception:  # a damaged file fails in many ways
-            raise CaptureError(f"transition file {self.path} is not an HDF5 file, or is damaged.") from None
+def _arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """What lies in a group and in its groups, by path, in natural order."""
+    for name in sorted(group, key=lambda name: natural(Path(name))):
+        child = _inside(group, name)
+        if not hasattr(child, "keys"):
+            yield f"{prefix}{name}", child
+        elif depth < DEEPEST:
+            yield from _arrays(child, f"{prefix}{name}/", depth + 1)
 
 
 def _inside(group: Any, name: str) -> Any:

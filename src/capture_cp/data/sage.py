@@ -9,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, shortened
+from capture_cp.base.checks import CaptureError, Floats, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.data.arrays import TableSource
-from capture_cp.data.source import LONGEST_LABEL, MOST_COLUMNS, Table, natural, no_rows
+from capture_cp.data.source import MOST_COLUMNS, Table, natural, no_rows
 
 CONTROL, STATE, JOINTS = "control.csv", "state_motor.csv", "joint_list.txt"
-EPISODE, TIME = "motion", "time"
+TIME = "time"
 #: What a log has of each joint, and the column of the file of states that holds it.
 PARTS = {"qpos": "positions", "qvel": "velocities", "torque": "torques"}
 #: Steps of time from which they are microseconds, as on the robot, rather than seconds, as in a simulator.
 MICROSECONDS = 10.0
-MOST_MOTIONS, DEEPEST = 100_000, 4
+DEEPEST = 4  # folders below the one that is named
 
 
 def motions_in(folder: Path, depth: int = DEEPEST) -> list[Path]:
@@ -32,36 +32,23 @@ def motions_in(folder: Path, depth: int = DEEPEST) -> list[Path]:
 
 
 class SageSource(TableSource):
-    """The motions in a folder as one log: `motion`, `time` in seconds, and per joint _qpos, _qvel, _torque and _ctrl."""
-
-    def __init__(self, path: Path, motions: Sequence[Path]) -> None:
-        super().__init__(path)
-        if len(motions) > MOST_MOTIONS:
-            raise CaptureError(f"{path} has {len(motions):,} motions; expected at most {MOST_MOTIONS:,}.")
-        self._names = [motion.relative_to(path).as_posix() for motion in motions]
-
-    def parts(self) -> Ints:
-        labels = self._columns[EPISODE]
-        return np.append(0, np.flatnonzero(labels[1:] != labels[:-1]) + 1)
+    """One motion: `time` in seconds, and per joint _qpos, _qvel, _torque and _ctrl; every row is a state."""
 
     def locate(self, row: int) -> tuple[Path, int]:
-        number = int(np.searchsorted(self.parts(), row, "right")) - 1
-        return self.path / self._names[number] / STATE, row - int(self.parts()[number])
+        return self.path / STATE, row
 
     def _read(self) -> Table:
-        joints, tables = _joints(self.path / self._names[0]), list[Table]()
-        for number, name in enumerate(self._names):
-            folder = self.path / name
-            if _joints(folder) != joints:
-                raise CaptureError(
-                    f"{folder / JOINTS} differs from that of {self._names[0]}; give all motions the same joints."
-                )
-            table, label = _motion(folder, joints), name if name != "." else self.path.absolute().name
-            label = label if len(label) <= LONGEST_LABEL else f"{number}: {label[-LONGEST_LABEL + 20 :]}"  # unique
-            tables.append({EPISODE: np.full(len(table[TIME]), label), **table})
-            if tables[-1].keys() != tables[0].keys():
-                raise CaptureError(f"{folder / STATE} has other columns than that of {self._names[0]}; remove the motion.")
-        return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        joints, states, commands = _joints(self.path), _cells(self.path / STATE), _cells(self.path / CONTROL)
+        times, sent = (_times(self.path / name, cells) for name, cells in ((STATE, states), (CONTROL, commands)))
+        last = np.maximum(np.searchsorted(sent, times, "right") - 1, 0)  # before the first command, the arm waits for it
+        given = [(part, STATE, name, states[name]) for part, name in PARTS.items() if name in states]
+        given.append(("ctrl", CONTROL, "positions", commands["positions"]))
+        table: Table = {TIME: times}
+        for part, file, name, cells in given:
+            rows = _lists(self.path / file, name, cells, len(joints))
+            rows = rows[last] if part == "ctrl" else rows
+            table |= {f"{joint}_{part}": rows[:, j] for j, joint in enumerate(joints)}
+        return table
 
 
 def _joints(folder: Path) -> list[str]:
@@ -74,16 +61,6 @@ def _joints(folder: Path) -> list[str]:
     if not 0 < len(names) <= MOST_COLUMNS or len(set(names)) < len(names):
         raise CaptureError(f"{file} does not name every joint of the robot once, one per line.")
     return names
-
-
-def _motion(folder: Path, joints: Sequence[str]) -> Table:
-    """One motion: every row is a state, with the command that was sent last."""
-    states, commands = _cells(folder / STATE), _cells(folder / CONTROL)
-    times, sent = (_times(folder / name, cells) for name, cells in ((STATE, states), (CONTROL, commands)))
-    last = np.maximum(np.searchsorted(sent, times, "right") - 1, 0)  # before the first command, the arm waits for it
-    parts = {part: _lists(folder / STATE, name, states[name], len(joints)) for part, name in PARTS.items() if name in states}
-    parts["ctrl"] = _lists(folder / CONTROL, "positions", commands["positions"], len(joints))[last]
-    return {TIME: times, **{f"{joint}_{part}": rows[:, j] for part, rows in parts.items() for j, joint in enumerate(joints)}}
 
 
 def _cells(path: Path) -> dict[str, list[str]]:
@@ -121,18 +98,17 @@ def _times(file: Path, cells: dict[str, list[str]]) -> Floats:
 
 def _lists(file: Path, name: str, cells: Sequence[str], width: int) -> Floats:
     """Lists of numbers, (n, width), from their JSON text."""
+    found = _parsed(cells, width)  # all at once: some hundred thousand calls take seconds
+    if found is None:
+        row = next(row for row, cell in enumerate(cells) if _parsed([cell], width) is None)
+        shown = shortened(repr(cells[row]))
+        raise CaptureError(f"{name} in data row {row + 1} of {file} is {shown}; expected a list of {width} numbers.")
+    return found
+
+
+def _parsed(cells: Sequence[str], width: int) -> Floats | None:
     try:
-        lists = json.loads(f"[{','.join(cells)}]")  # all at once: some hundred thousand calls take seconds
-        if len(lists) == len(cells) and all(type(one) is list and len(one) == width for one in lists):
-            return np.array(lists, dtype=np.float64)
+        found = np.array(json.loads(f"[{','.join(cells)}]"), dtype=np.float64)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        pass
-    for row, cell in enumerate(cells):
-        try:
-            np.array(json.loads(cell), dtype=np.float64).reshape(width)
-        except (ValueError, TypeError, OverflowError, RecursionError):
-            shown = shortened(repr(cell))
-            raise CaptureError(
-                f"{name} in data row {row + 1} of {file} is {shown}; expected a list of {width} numbers."
-            ) from None
-    raise CaptureError(f"the column {name} of {file} does not hold lists of {width} numbers.")
+        return None
+    return found if found.shape == (len(cells), width) else None

@@ -23,6 +23,8 @@ Columns = str | Sequence[str]
 
 #: Largest number of rows in a piece.
 PIECE = 65_536
+#: Largest number of values in a piece: 64 MiB.
+MOST_NUMBERS = 1 << 23
 MOST_COLUMNS = 10_000
 LONGEST_LABEL = 100  # every row has space for the longest label
 
@@ -33,6 +35,7 @@ READERS = {
     "csv": "tables:CsvSource",
     "bag": "bags:BagSource",
     "hdf5": "hdf5:Hdf5Source",
+    "motion": "sage:SageSource",
 }
 #: What the names of logs end in; other files of a folder are left out.
 ENDINGS = (".parquet", ".npz", ".csv", ".mcap", ".db3", ".bag", ".hdf5", ".h5")
@@ -167,8 +170,8 @@ def open_log(path: Pathlike, labels: str | None = None) -> LogSource:
 
 
 def open_file(file: Path, labels: str | None) -> LogSource:
-    """The log in one file, or in the folder of one bag."""
-    kind = "bag" if file.is_dir() else kind_of(file)
+    """The log in one file, or in the folder of one bag or motion."""
+    kind = kind_of(file) if file.is_file() else "bag" if is_bag(file) else "motion"
     if kind not in READERS:
         raise CaptureError(f"{file} is a {kind} file, not a log; expected a log as CSV, npz, Parquet, HDF5 or a bag.")
     module, _, name = READERS[kind].partition(":")
@@ -186,10 +189,15 @@ def natural(file: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", str(file)) if part]
 
 
+def check_width(file: Path, width: int) -> None:
+    """Raise an error if there are too many values per row."""
+    if width > MOST_COLUMNS:
+        raise CaptureError(f"transition file {file} has {width:,} columns; expected at most {MOST_COLUMNS:,}.")
+
+
 def check_names(file: Path, names: Sequence[str]) -> None:
     """Raise an error if there are too many column names, or if they repeat."""
-    if len(names) > MOST_COLUMNS:
-        raise CaptureError(f"transition file {file} has {len(names):,} columns; expected at most {MOST_COLUMNS:,}.")
+    check_width(file, len(names))
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         shown = ", ".join(shortened(repr(name)) for name in repeated[:5])

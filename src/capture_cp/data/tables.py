@@ -23,19 +23,18 @@ from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
 from capture_cp.data.source import (
     LONGEST_LABEL,
-    MOST_COLUMNS,
+    MOST_NUMBERS,
     PIECE,
     Column,
     LogSource,
     Table,
     base_name,
     check_names,
+    check_width,
     limits,
     no_rows,
 )
 
-#: Largest number of values in a piece: 64 MiB.
-MOST_NUMBERS = 1 << 23
 #: Additional unpacked bytes allowed for a file that is streamed, since these cost only time.
 STREAMED = 1 << 36
 #: How files are opened: with small buffers, and none of a whole row group, which may be larger than memory; and with limits
@@ -74,12 +73,9 @@ class ParquetSource(LogSource):
         return int(self._ends[-1])
 
     def columns(self) -> tuple[Column, ...]:
-        found = [self._column(name) for name in self._kinds]
-        if sum(column.width or 1 for column in found) > MOST_COLUMNS:
-            raise CaptureError(
-                f"transition file {self.path} has more than {MOST_COLUMNS:,} numbers per row; that is too many for a log."
-            )
-        return tuple(found)
+        found = tuple(self._column(name) for name in self._kinds)
+        check_width(self.path, sum(column.width or 1 for column in found))
+        return found
 
     def check_whole(self, names: Sequence[str]) -> None:
         check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))

@@ -220,7 +220,7 @@ class Gap:
         """Steps 1, 2, ... tested in order; by the mode at the start also for the whole way there."""
         places = [q for q, one in enumerate(part.quantities) if one.name in self.stated.tolerance]
         limits = np.array([self.stated.tolerance[part.quantities[q].name] for q in places])
-        delta = DELTA / (len(part.errors) * len(part.modes) if self.stated.jointly else 1)
+        delta = DELTA / (2 * len(part.errors) * len(part.modes) if self.stated.jointly else 1)  # by start and by end
         found = []
         for name, errors in part.errors.items():
             within = np.asarray((errors[:, :, places] <= limits).all(axis=2))

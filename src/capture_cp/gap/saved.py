@@ -17,7 +17,7 @@ from capture_cp.capture.capture import Capture
 from capture_cp.conformal.groups import Examples, PerStratum
 from capture_cp.conformal.partition import Partition, joined, leaves
 from capture_cp.conformal.scores import NearestParticles
-from capture_cp.data.recognise import Joint, StateColumns, recognise
+from capture_cp.data.recognise import StateColumns, recognise
 from capture_cp.data.source import open_log
 from capture_cp.data.states import StateLog, slots
 from capture_cp.data.transitions import Transitions
@@ -214,7 +214,6 @@ def calibration_of(gap: Gap, name: str | None = None) -> Capture:
     cap.fit(log.X, log.Y, episodes=log.episode)
     simulated = {"model": _known_file(chosen.name, model), "steps": steps, "substeps": chosen.substeps}
     touched = {"modes": _known_file(modes_file, modes_model), "touch": modes.touch, "by": contacts.by}
-    joints = {"joints": [[one.name, one.kind] for one in joints_of(model)], "actuators": actuators_of(model)}
     columns = {"mapping": part.log.columns.toml(), "world": list(part.log.columns.world), "period": part.log.period}
     read = {"units": dict(reading.units), "fit_start": reading.fit_start, "every": reading.every}
     later = {"later": bool((part.log.before[part.starts] > 0).all())}
@@ -223,7 +222,7 @@ def calibration_of(gap: Gap, name: str | None = None) -> Capture:
         "confidence": gap.stated.confidence,
         "columns": {"state": [*log.state_names], "action": [*log.action_names], "next": [*log.next_names]},
         "log_sha256": cap.data_["sha256"],
-        "gap": simulated | touched | {"names": names, "renamed": strata.renamed} | joints | columns | read | later,
+        "gap": simulated | touched | {"names": names, "renamed": strata.renamed} | columns | read | later,
     }
     return cap
 
@@ -240,26 +239,22 @@ def loaded(path: Pathlike, facts: Mapping[str, Any], model: Any = None, modes: A
     return Capture.load(path, ahead, strata, groups=groups)
 
 
-def new_transitions(path: Pathlike, facts: Mapping[str, Any], file: Pathlike, episode: str | None) -> StepTransitions:
+def new_transitions(cap: Capture, file: Pathlike, episode: str | None) -> StepTransitions:
     """The transitions of a new log, read as that of the calibration was."""
-    source = open_log(file, episode)
-    with explained(path):
-        known = facts["gap"]
-        joints, actuators = [Joint(*one) for one in known["joints"]], [(name, joint) for name, joint in known["actuators"]]
-        world, period, steps = tuple(known["world"]), float(known["period"]), known["steps"]
-    columns = StateColumns.from_toml(known["mapping"], recognise(source), joints, actuators)
-    columns = replace(columns, episode=episode or columns.episode, world=world)
+    known, model, source = cap.data_["robot"]["gap"], cap.model.model, open_log(file, episode)  # type: ignore[attr-defined]
+    columns = StateColumns.from_toml(known["mapping"], recognise(source), joints_of(model), actuators_of(model))
+    columns = replace(columns, episode=episode or columns.episode, world=tuple(known["world"]))
     log = StateLog.read(source, columns, known["units"], known["fit_start"])
-    if abs(log.period / period - 1) > SLACK:
+    if abs(log.period / known["period"] - 1) > SLACK:
         raise CaptureError(
-            f"{file} has {log.period:.6g} s between rows and the log of the calibration {period:.6g}; record it at the same "
-            "rate."
+            f"{file} has {log.period:.6g} s between rows and the log of the calibration {known['period']:.6g}; record it at "
+            "the same rate."
         )
     starts = log.starts(known["every"])
     starts = starts[(log.before[starts] > 0) | (not known["later"])]
-    if not (log.after[starts] >= steps[0]).any():
-        raise CaptureError(f"no start in {file} has {steps[0]} rows after it, so there is nothing to check.")
-    return transitions(log, starts, steps)
+    if not (log.after[starts] >= known["steps"][0]).any():
+        raise CaptureError(f"no start in {file} has {known['steps'][0]} rows after it, so there is nothing to check.")
+    return transitions(log, starts, known["steps"])
 
 
 def _found(path: Pathlike, known: Mapping[str, str], given: Any, option: str) -> Any:

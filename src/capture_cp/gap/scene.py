@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def page_of(gap: Gap) -> dict[str, Any]:
         "alphas": [curve for one in part.errors for curve in _alphas(part, one, step)],
         "bodies": [] if part.model is None else body_shapes(part.model),
         "ground": _ground(part.model),
-        "cases": _cases(part, simulator, step, stated.alpha),
+        "cases": [case for one in _files(part) for case in _cases(part, one, step, stated.alpha)],
         "strip": _strip(part, simulator, step),
         "drift": [
             f"{one['simulator']}, {one['mode']}: the median error after {one['steps']} steps is {one['early']:.3g} in the "
@@ -54,7 +55,7 @@ def page_of(gap: Gap) -> dict[str, Any]:
             "is said below holds for episodes like a mixture of both."
             for one in gap.drifts
         ],
-        "notes": list(part.log.notes),
+        "notes": [*part.log.notes, *(note for one in gap.parts for note in one.diverged())],
         "assumed": assumed(gap),
         "columns": [list(row) for row in part.log.columns.table()],
         "commands": [str(gap.config["command"])] if gap.config.get("command") else [],
@@ -72,7 +73,7 @@ def headline(gap: Gap, step: int) -> str:
         return f"The log has too few episodes to bound the errors of {name}."
     level = f"{100 * (1 - gap.stated.alpha):g}%"
     each = ", ".join(f"{row['bound']:.3g} {row['unit']} ({mode})" for mode, row in known.items())
-    what = shown[0]["quantity"]
+    what = shown[0]["quantity"].replace(".", " ")
     return f"After {step} steps ({step * part.log.period:.2g} s), {level} of errors of {name} at {what} are at most {each}."
 
 
@@ -88,8 +89,14 @@ def assumed(gap: Gap) -> list[str]:
         else "No simulator was fitted on the episodes of this log; if one was, leave these out with --without.",
     ]
     if len(part.modes) > 1 and files:
-        found.append(f"Contact modes are those of {gap.config.get('modes_from') or files[0]} at the measured states.")
+        model = Path(str(gap.config.get("modes_from") or files[0])).name
+        found.append(f"Contact modes are those of {model} at the measured states.")
     return found
+
+
+def _files(part: Errors) -> list[str]:
+    """The simulators that pictures show: the first two that are not rules."""
+    return [one.name for one in part.simulators if one.kind != "rule"][:2] or list(part.errors)[:1]
 
 
 def _mode(part: Errors, m: int, name: str) -> dict[str, Any]:

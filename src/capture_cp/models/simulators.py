@@ -118,9 +118,12 @@ class ModelFile(Simulator):
         model.opt.disableflags |= int(mujoco_module().mjtDisableBit.mjDSBL_AUTORESET)  # a diverged simulation is counted
         ratio = log.period / model.opt.timestep
         substeps = max(1, round(ratio))
-        off = abs(substeps / ratio - 1)
-        said = f"{substeps} time steps of {model.opt.timestep:.6g} s for {log.period:.6g} s between rows ({ratio:.2f})"
-        return cls(name, "model file", model, substeps, note=said if off > 0.01 else "", **settings)
+        note = f"MuJoCo {mujoco_module().__version__}, {substeps} time steps of {model.opt.timestep:.6g} s between rows"
+        if abs(substeps / ratio - 1) > 0.01:
+            note += (
+                f", which are {log.period:.6g} s apart: {ratio:.2f} time steps, {100 * abs(substeps / ratio - 1):.0f}% off"
+            )
+        return cls(name, "model file", model, substeps, note=note, **settings)
 
     @cached_property
     def _copies(self) -> list[Any]:
@@ -130,13 +133,13 @@ class ModelFile(Simulator):
         copies = self._copies
         which = rng.integers(len(copies), size=len(start.rows)) if len(copies) > 1 else np.zeros(len(start.rows), dtype=int)
         found = np.full((len(start.rows), len(start.steps), self.model.nq), np.nan)
-        length = np.minimum(start.log.after[start.rows], start.furthest)
+        length, every = np.minimum(start.log.after[start.rows], start.furthest), start.commands()
         for most in np.unique(length).tolist():  # no simulation goes beyond the end of its episode
             here = np.flatnonzero(length == most)
             steps = [step for step in start.steps if step <= most]
             if not steps:
                 continue
-            commands = np.repeat(start.commands()[here, : steps[-1]], self.substeps, axis=1)
+            commands = np.repeat(every[here, : steps[-1]], self.substeps, axis=1)
             ends = np.array(steps) * self.substeps
             models = [copies[i] for i in which[here]] if len(copies) > 1 else copies[0]
             state = rolled_out(models, start.qpos[here], start.qvel[here], commands, ends, self.threads)
@@ -181,8 +184,8 @@ class Recording(Simulator):
     recorded: StateLog
 
     @classmethod
-    def of(cls, name: str, recorded: StateLog, log: StateLog) -> Recording:
-        """A recording with the episodes of a log."""
+    def of(cls, name: str, recorded: StateLog, log: StateLog, steps: int) -> Recording:
+        """A recording with the episodes of a log, each at least so many steps long, or as long as in the log."""
         missing = sorted(set(np.array(log.names)[np.unique(log.episode)]) - set(recorded.names))
         if missing:
             raise CaptureError(
@@ -193,6 +196,13 @@ class Recording(Simulator):
                 f"recording {name} has {recorded.period:.6g} s between rows and the log {log.period:.6g}; record it at the "
                 "times of the log."
             )
+        known = dict(zip(recorded.names, np.bincount(recorded.episode, minlength=len(recorded.names))))
+        for number, length in enumerate(np.bincount(log.episode, minlength=len(log.names))):
+            if length and known[log.names[number]] < (wanted := min(length, steps + 2)):
+                raise CaptureError(
+                    f"recording {name} has {known[log.names[number]]} rows of episode {log.names[number]}; expected at "
+                    f"least {wanted}, so that its last ones can be compared."
+                )
         return cls(name, "recording", recorded)
 
     def predict(self, start: Start, rng: np.random.Generator) -> Floats:
