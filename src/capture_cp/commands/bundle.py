@@ -37,17 +37,24 @@ MOST_RESIDUALS = 512  # of the training transitions, that the built-in model kee
 
 def load_calibration(
     path: Pathlike,
-    model: Model | None = None,
-    strata: Strata | None = None,
+    model: Model | Pathlike | None = None,
+    strata: Strata | Pathlike | None = None,
     trust: bool = False,
     folder: Pathlike = ".",
 ) -> Capture:
     """A calibration that `capture calibrate` saved, ready to use; give `model` and `strata` only if they were your own.
 
+    For one that `capture gap` saved, they are model files: of the simulator, and of contact modes where that is another.
+    By default they are those beside the calibration.
+
     With `trust` those of your own that are not given are imported by the names that the file holds, from modules that are
     installed or lie in `folder`. To import a module runs it: only for files that you trust.
     """
     facts, found = robot_facts(path), dict[str, Any](model=model, strata=strata)
+    if "gap" in facts:
+        from capture_cp.gap.saved import loaded
+
+        return loaded(path, facts, model, strata)
     for what in missing(facts, found):
         name, a = facts.get(what), "a model" if what == "model" else "strata"
         named = is_object_name(name)
@@ -78,6 +85,8 @@ def named_calibration(
         folder: where their modules lie that are not installed.
         trust: whether names out of the file may be imported.
     """
+    if "gap" in facts:
+        return load_calibration(path, model, strata)
     named = {"model": None if model == LINEAR else model, "strata": strata}
     for option in missing(facts, named):
         name = facts.get(option)
@@ -115,6 +124,7 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
         and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
         and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "clock", "model", "strata"))
         and all(isinstance(facts.get(name, 0.5), float | None) for name in ("alpha", "confidence"))
+        and isinstance(facts.get("steps", 1), int)
     )
     if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")

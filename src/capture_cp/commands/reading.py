@@ -43,7 +43,7 @@ class Remembered:
     action: options.ActionColumns = ()
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
-    clock: options.RememberedClock = None
+    clock: options.Clock = None
     time: options.TimeColumn = None
     model: options.RememberedModel = None
     strata: options.RememberedStrata = None
@@ -54,10 +54,12 @@ class Remembered:
         """A calibration, of which `facts` are known, with its model and strata."""
         return named_calibration(file, facts, self.model, self.strata, self.folder, self.trust)
 
-    def logged(
-        self, cap: Capture, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None
-    ) -> LoggedTransitions:
+    def logged(self, cap: Capture, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None) -> Any:
         """The log in `file` by the columns that are named, `episode` among them, or else that a calibration remembers."""
+        if "gap" in facts:
+            from capture_cp.gap.saved import new_transitions
+
+            return new_transitions(cap, file, episode)
         known = facts.get("columns", {})
         given = "next" if self.next else "following" if self.following else ""
         last = given or ("following" if "following" in known else "next")

@@ -56,8 +56,7 @@ class Start:
 
     def commands(self) -> Floats:
         """The commands from each start on, (m, furthest, nu); beyond the end of an episode the last one."""
-        ahead = np.minimum(np.arange(self.furthest), self.log.after[self.rows][:, None])
-        return self.log.ctrl[self.rows[:, None] + ahead]
+        return commands_from(self.log, self.rows, self.furthest)
 
     def perturbed(self, noise: Mapping[str, float], copies: int, rng: np.random.Generator) -> Start:
         """Every start `copies` times, each with start noise of its own."""
@@ -72,6 +71,11 @@ class Start:
                     drawn += deviation * rng.standard_normal(drawn.shape)
         qpos, qvel = np.repeat(self.qpos, copies, axis=0), np.repeat(self.qvel, copies, axis=0)
         return replace(self, rows=rows, qpos=changed(joints, qpos, moves), qvel=qvel + rates)
+
+
+def commands_from(log: StateLog, rows: Ints, count: int) -> Floats:
+    """So many commands from each row on, (m, count, nu); beyond the end of an episode the last one."""
+    return log.ctrl[rows[:, None] + np.minimum(np.arange(count), log.after[rows][:, None])]
 
 
 @dataclass(frozen=True)
