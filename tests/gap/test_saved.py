@@ -1,4 +1,4 @@
-"""A calibration that `capture gap` saves: its thresholds, per mode and step, and what check, view and planners do with it."""
+"""A calibration that `capture gap` saves: its thresholds per mode and step, and what check, view and planners do with it."""
 
 import warnings
 from pathlib import Path
@@ -181,3 +181,6 @@ def test_view_shows_it_by_hand_and_through_a_log(saved):
         assert ("inside the region" in frame.status or "outside" in frame.status) == (log is not None)
         assert "1 point" in frame.tables
         assert len(frame.pictures) == 2
+        assert {"geom-0-0", "geom-1-0", "geom-1-1"} <= frame.scene.bodies.keys()  # the plane, the ball, and its start
+        assert ("geom-1-2" in frame.scene.bodies) == (log is not None)
+        assert "geom-0-1" not in frame.scene.bodies
