@@ -16,7 +16,6 @@ from capture_cp.commands.robot import Robot
 from capture_cp.conformal.coverage import Count
 from capture_cp.conformal.episodes import episode_numbers
 from capture_cp.data.transitions import Transitions
-from capture_cp.gap.saved import Ahead
 from capture_cp.report.space import Step
 from capture_cp.spaces.strata import INFEASIBLE
 
@@ -104,7 +103,8 @@ def _text(value: Any) -> str:
 
 def by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Step:
     """The region of an input x (dx,) that a person chose; its true outcome is unknown."""
-    x = robot.cap.model.nearest(x) if isinstance(robot.cap.model, Ahead) else x  # whose steps are whole numbers
+    model: Any = robot.cap.model
+    x = model.nearest(x) if "gap" in robot.facts else x  # whose steps are whole numbers
     region = robot.cap.region(x, alpha, robot.confidence, rng=seed)
     none = np.empty((0, robot.cap.n_outputs_))
     return Step(region, particles_of(region.prediction), robot.start_of(x), None, None, none)

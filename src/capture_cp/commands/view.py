@@ -21,7 +21,6 @@ from capture_cp.commands.reading import Remembered, made_from
 from capture_cp.commands.replay import RATE, Replay, Runs, by_hand, rows_name
 from capture_cp.commands.robot import Robot
 from capture_cp.data.transitions import chunks_of
-from capture_cp.gap.saved import Ahead
 from capture_cp.report.canvas import INFEASIBLE_LEGEND, Picture
 from capture_cp.report.draw import Frames
 from capture_cp.report.movie import check_film, write_film
@@ -186,7 +185,7 @@ class LogSession(Session):
         self.x = np.median(self._bounds, axis=1)
         self.space = shows.space_of(robot, runs, shown)
         self._frames = Frames(WHOLE), Frames(CLOSE)
-        if len(robot.axes) == 3 or isinstance(robot.cap.model, Ahead):
+        if len(robot.axes) == 3 or "gap" in robot.facts:
             self.camera = np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
         self._replays: dict[str, Replay] = {}
         parts = [] if runs is None else [*runs.rows]
@@ -288,8 +287,8 @@ class LogSession(Session):
         tables.append(shows.thresholds_table(self.robot, look.region.thresholds, self.robot.sizes_at(x), alpha))
         drawn = [frames.draw([panel]) for frames, panel in zip(self._frames, shows.panels(space, look))]
         status = f"**{what}**  \n{shows.input_line(self.robot, x)}"
-        model = self.robot.cap.model
-        scene = model.scene(look) if isinstance(model, Ahead) else shows.scene_of(space, look, drawn[0])
+        model: Any = self.robot.cap.model
+        scene = model.scene(look) if "gap" in self.robot.facts else shows.scene_of(space, look, drawn[0])
         return Frame(status, "\n\n".join(tables), scene, [("", one) for one in drawn], x, False)
 
     def _input_bounds(self) -> Floats:
