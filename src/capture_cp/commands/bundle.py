@@ -124,6 +124,7 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
         and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
         and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "clock", "model", "strata"))
         and all(isinstance(facts.get(name, 0.5), float | None) for name in ("alpha", "confidence"))
+        and isinstance(facts.get("steps", 1), int)
     )
     if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")

@@ -13,14 +13,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest_of_chunks
-from capture_cp.base.checks import (
-    CaptureError,
-    confidence_level,
-    failure_rate,
-    known_name,
-    positive_number,
-    whole_number,
-)
+from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
@@ -29,14 +22,7 @@ from capture_cp.capture.methods import METHODS, method
 from capture_cp.capture.preflight import training_memories
 from capture_cp.commands import options
 from capture_cp.commands.bundle import LinearModel, grid_around, grid_facts
-from capture_cp.commands.cautions import (
-    duplicate_cautions,
-    listening,
-    log_cautions,
-    merge_cautions,
-    print_cautions,
-    turn_cautions,
-)
+from capture_cp.commands.cautions import fit_cautions, listening, log_cautions, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.options import CHECK, LINEAR, TRAIN, Distances, Shares
 from capture_cp.commands.reading import Split, Survey, columns_of, opened, shared_rows, survey
@@ -83,7 +69,7 @@ class Calibrate:
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
     steps: Annotated[int, tyro.conf.arg(help="With --following: predict so many rows ahead.")] = 1
-    clock: options.Clock = "received"
+    clock: options.Clock = None
     model: Annotated[
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
     ] = LINEAR
@@ -174,7 +160,7 @@ class Calibrate:
 
     def _read(self, console: Console) -> TransitionLog:
         columns = self.state, self.action, self.next or None, self.episode, self.time, self.following or None
-        logged = LoggedTransitions(self.data, *columns, self.clock, steps=self.steps)
+        logged = LoggedTransitions(self.data, *columns, self.clock or "received", steps=self.steps)
         self.distances.of(logged.next_names)
         return opened(logged, console)
 
@@ -221,11 +207,10 @@ class Calibrate:
     def _check(self, cap: Capture, split: Split, seen: Survey, run: Runner[Any]) -> tuple[Coverage, list[str]]:
         """Coverage on what was held out, and what may be wrong with the log."""
         coverage = self._coverage(cap, split, seen.parts["to check"], run)
+        angles = self.distances.angular(seen.sample.next_names)
         return coverage, [
             *log_cautions(cap, seen.sample, seen.parts["to check"], self.alpha, self.confidence, self.seed),
-            *turn_cautions(seen.sample, self.distances.angular(seen.sample.next_names)),
-            *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
-            *merge_cautions(cap),
+            *fit_cautions(cap, seen.sample, angles, shared_rows(seen, split), seen.stride > 1),
         ]
 
     def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
@@ -293,7 +278,7 @@ class Calibrate:
 
 def _import_ahead() -> None:
     """Import what grows the tree while the log is read, and what draws the report while the tree grows."""
-    with suppress(ImportError, CaptureError):
+    with suppress(ImportError, CaptureError, RuntimeError):  # the last where the command ends before
         import sklearn.tree  # noqa: F401
 
         pyplot()

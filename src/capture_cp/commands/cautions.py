@@ -51,6 +51,13 @@ def log_cautions(
     return [*unit_cautions(log), *group_cautions(cap, alpha, confidence, log.X_names), *far_cautions(cap, new, seed)]
 
 
+def fit_cautions(
+    cap: Capture, log: Transitions, angles: Sequence[str], shared: Sequence[tuple[str, str, int, int]], estimated: bool
+) -> list[str]:
+    """Warnings about a log that was split and calibrated on: its angles, the rows that parts share, merged strata."""
+    return [*turn_cautions(log, angles), *duplicate_cautions(shared, estimated), *merge_cautions(cap)]
+
+
 def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:
     """Groups that are too small for a finite threshold, and what helps: it differs between leaves and whole strata."""
     rest = getattr(cap.strata, "rest", None)  # a stratum for what nobody expects may well be empty

@@ -32,12 +32,8 @@ FollowingColumns = Annotated[
     tyro.conf.arg(help="Instead of --next: columns that hold it in the next row of the same episode.", metavar="COLUMN ..."),
 ]
 Clock = Annotated[
-    Literal["received", "header"],
-    tyro.conf.arg(help="Bags only: use the time when messages were received, or the stamp in their headers."),
-]
-RememberedClock = Annotated[
     Literal["received", "header"] | None,
-    tyro.conf.arg(help="Bags only: time of receipt or header stamp; by default the one used to calibrate."),
+    tyro.conf.arg(help="Bags only: time of receipt, the default, or header stamp; a calibration remembers its own."),
 ]
 EpisodeColumn = Annotated[
     str | None,

@@ -43,7 +43,7 @@ class Remembered:
     action: options.ActionColumns = ()
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
-    clock: options.RememberedClock = None
+    clock: options.Clock = None
     time: options.TimeColumn = None
     model: options.RememberedModel = None
     strata: options.RememberedStrata = None

@@ -48,6 +48,7 @@ class Robot:
         state, action = (tuple(given[part] or known.get(part, ())) for part in ("state", "action"))
         # the configuration after a step may be in the following row, under the names of the configuration itself
         after = next((names for of in (given, known) for part in ("next", "following") if (names := of.get(part))), ())
+        action = tuple(f"{name}+{step}" if step else name for step in range(facts.get("steps", 1)) for name in action)
         if not (state or action):
             state = tuple(f"input_{i}" for i in range(dx))
         after = tuple(after or (f"axis_{i}" for i in range(dc)))

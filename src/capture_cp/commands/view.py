@@ -116,8 +116,6 @@ class View(Served, Remembered):
             )
         if self.rows is not None and self.episode is not None:
             raise CaptureError("both --episode and --rows are given; give only one of them.")
-        if self.alpha is not None:
-            failure_rate(self.alpha)
         check_film(file, self.film_speed)
         robot, runs = self.opened()
         assert runs is not None

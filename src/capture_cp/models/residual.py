@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from capture_cp.base.arrays import digest
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
@@ -257,19 +257,19 @@ class TrainingRows:
         return np.where(tolerance > 0, tolerance, 1e-12)
 
     @cached_property
-    def _transitions(self) -> cKDTree:
+    def _transitions(self) -> scipy.spatial.cKDTree:
         return _tree(np.hstack([self.X, self.Y]) / self._tolerance)
 
     @cached_property
-    def _ends(self) -> cKDTree:
+    def _ends(self) -> scipy.spatial.cKDTree:
         return _tree(self.Y / self._tolerance[self.X.shape[1] :])
 
 
-def _tree(rows: Floats) -> cKDTree:
-    return cKDTree(rows, balanced_tree=False, compact_nodes=False)  # fast to build, even with many equal rows
+def _tree(rows: Floats) -> scipy.spatial.cKDTree:
+    return scipy.spatial.cKDTree(rows, balanced_tree=False, compact_nodes=False)  # fast to build, even with many equal rows
 
 
-def _near(tree: cKDTree, rows: Floats) -> Bools:
+def _near(tree: scipy.spatial.cKDTree, rows: Floats) -> Bools:
     """Which rows (m, d) have a row of the tree within 1 in every column: (m,)."""
     distance, _ = tree.query(rows, p=np.inf, distance_upper_bound=1.0)
     return np.asarray(np.isfinite(distance))
