@@ -262,10 +262,13 @@ def check_numbers(path: Pathlike, column: Column) -> None:
         raise CaptureError(f"column {shortened(column.name)!r} of {path} contains {column.kind}, not numbers.")
 
 
-def known_column(path: Pathlike, name: str, columns: Sequence[Column]) -> Column:
-    """The column with one value per row under this name."""
+def known_column(path: Pathlike, name: str, columns: Sequence[Column], text: bool = True) -> Column:
+    """The column with one value per row under this name, a number or perhaps `text`."""
     known = entries_of(path, columns)
-    return known[known_name(f"column in {path}", name, known)]
+    column = known[known_name(f"column in {path}", name, known)]
+    if not (text and column.kind == "text"):
+        check_numbers(path, column)
+    return column
 
 
 def _entries(path: Pathlike, name: str, whole: dict[str, Column], known: dict[str, Column]) -> list[str]:

@@ -182,13 +182,18 @@ def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
     column = np.asarray(given)
     missing = np.flatnonzero(column != column)  # NaN differs from itself
     if column.shape == (n,) and len(missing):
-        raise CaptureError(
-            f"{name} has no value in {len(missing)} of {n} rows, first in data row {missing[0] + 1}; it must name the "
-            "episode of every row."
-        )
+        raise no_episode(name, len(missing), n, int(missing[0]))
     if column.shape != (n,) or column.dtype.kind not in "US":  # text needs no check, and sorting millions of words is slow
         episode_numbers(column, n)
     return column
+
+
+def no_episode(name: str, missing: int, rows: int, first: int) -> CaptureError:
+    """The error for rows that name no episode, of which `first` is the first one."""
+    return CaptureError(
+        f"{name} has no value in {missing} of {rows} rows, first in data row {first + 1}; it must name the "
+        "episode of every row."
+    )
 
 
 def read_transitions(
