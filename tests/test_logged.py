@@ -226,9 +226,7 @@ def test_a_folder_is_read_in_the_order_in_which_people_count(tmp_path, ending):
 def test_files_of_a_folder_must_agree(tmp_path):
     write(tmp_path / "a.parquet", table([3]))
     write(tmp_path / "b.parquet", {**table([3]), "more": np.ones(3)})
-    with pytest.raises(
-        CaptureError, match=r"b.parquet differs from a.parquet in column 'more', which contains number"
-    ):
+    with pytest.raises(CaptureError, match=r"b.parquet differs from a.parquet in column 'more', which contains number"):
         read_transitions(tmp_path, "q", "u", following="q")
     write(tmp_path / "b.parquet", table([3]) | {"q": np.ones((3, 5))})
     with pytest.raises(CaptureError, match=r"b.parquet differs from a.parquet in column 'q'"):

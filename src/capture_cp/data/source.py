@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Ints, known_name, shortened
-from capture_cp.base.files import Pathlike, existing_file
+from capture_cp.base.files import Pathlike, check_unpacked, existing_file
 
 Table = dict[str, npt.NDArray[Any]]
 Columns = str | Sequence[str]
@@ -148,8 +148,9 @@ class LogSource(ABC):
         """The file that contains a row, and the row's number in that file."""
         return self.path, row
 
-    def check_whole(self, names: Sequence[str]) -> None:  # noqa: B027 - most formats check this when they open the file
+    def check_whole(self, names: Sequence[str]) -> None:
         """Raise an error if reading these columns of all rows into memory is out of proportion to the file's size."""
+        check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
 
     def release(self) -> None:  # noqa: B027 - most formats cache nothing
         """Release cached data."""

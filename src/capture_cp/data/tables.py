@@ -77,9 +77,6 @@ class ParquetSource(LogSource):
         check_width(self.path, sum(column.width or 1 for column in found))
         return found
 
-    def check_whole(self, names: Sequence[str]) -> None:
-        check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
-
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         first, last = limits(self.rows, start, stop)
         # other columns are not examined, since that may require reading a row
@@ -244,7 +241,10 @@ class CsvSource(LogSource):
                     pyarrow.csv.ParseOptions(newlines_in_values=True),
                     pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names, null_values=[]),
                 ):
-                    columns = [_trimmed(column) for column in batch.columns]
+                    columns = [  # without the spaces around words
+                        pyarrow.compute.utf8_trim_whitespace(column) if types.is_string(column.type) else column
+                        for column in batch.columns
+                    ]
                     writer.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=schema))
             return ParquetSource(self.path, content=file)
         except OSError as error:
@@ -285,11 +285,6 @@ class CsvSource(LogSource):
             except csv.Error as error:
                 return f"line {rows.line_num}, {error}"
         return None
-
-
-def _trimmed(column: Any) -> Any:
-    """A column, without the spaces around words."""
-    return pyarrow.compute.utf8_trim_whitespace(column) if pyarrow.types.is_string(column.type) else column
 
 
 def _is_number(text: str) -> bool:
