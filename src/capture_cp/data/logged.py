@@ -111,7 +111,9 @@ class LoggedTransitions(TransitionLog):
         begin, end = limits(len(self), start, stop)
         if begin == end:
             return
-        first, last = self._rows(np.array([begin, end - 1]))
+        ends = np.array([begin, end - 1])
+        run = np.searchsorted(self._begins, ends, "right") - 1
+        first, last = self._runs.starts[run] + ends - self._begins[run]  # rows
         inputs = [*self.state_names, *self._action]
         names = list(dict.fromkeys([*inputs, *self._after, *([self._time] if self._time is not None else [])]))
         held: Table = {}
@@ -144,11 +146,6 @@ class LoggedTransitions(TransitionLog):
         named = None if numbers is None else self._runs.labels[numbers]
         return self._named(X, after, named, time)
 
-    def _rows(self, transitions: Ints) -> Ints:
-        """Rows (n,) at which transitions (n,) begin."""
-        run = np.searchsorted(self._begins, transitions, "right") - 1
-        return np.asarray(self._runs.starts[run] + transitions - self._begins[run])
-
     def _kept(self, low: int, high: int) -> Ints:
         """The rows from low to high that begin a transition, (n,)."""
         rows = np.arange(low, high)
@@ -178,7 +175,8 @@ class LoggedTransitions(TransitionLog):
         after = numbers([(name, self._lost) for name in self._after])
         named = None
         if self._episode is not None:
-            named = self._runs.labels[self._runs.numbers[spread(self._begins, begin, begin + n)]]
+            run = np.searchsorted(self._begins, np.arange(begin, begin + n), "right") - 1
+            named = self._runs.labels[self._runs.numbers[run]]
         time = None if self._time is None else table[self._time][kept].astype(np.float64)
         return self._named(X, after, named, time)
 
@@ -212,10 +210,6 @@ class Runs(NamedTuple):
         """Episode numbers (n,) of rows (n,)."""
         return np.asarray(self.numbers[np.searchsorted(self.starts, rows, "right") - 1])
 
-    def between(self, low: int, high: int) -> Ints:
-        """Episode numbers (high - low,) of the rows from low to high."""
-        return np.asarray(self.numbers[spread(self.starts, low, high)])
-
     def check_together(self, source: LogSource, name: str) -> None:
         """Raise an error if an episode continues after another one."""
         first = np.unique(self.numbers, return_index=True)[1]
@@ -226,13 +220,6 @@ class Runs(NamedTuple):
                 f"episode {self.labels[self.numbers[again]]} of column {name!r} begins again in data row {row + 1} of "
                 f"{file}, after another one; sort the log by episode and time."
             )
-
-
-def spread(starts: Ints, low: int, high: int) -> Ints:
-    """Which interval each of the numbers from low to high lies in, (high - low,); interval j begins at starts[j]."""
-    first, last = int(np.searchsorted(starts, low, "right")) - 1, int(np.searchsorted(starts, high))
-    counts: Ints = np.diff(np.clip(starts[first : last + 1], low, high)).astype(np.int64)
-    return np.repeat(np.arange(first, last), counts)
 
 
 def runs_of(source: LogSource, episode: str) -> Runs:
@@ -268,7 +255,7 @@ def times_of(source: LogSource, runs: Runs, time: str) -> Iterator[tuple[Floats,
         times = table[time].astype(np.float64)
         if not np.isfinite(times).all():
             raise not_finite(source, time)
-        yield times, runs.between(row, row + len(times))
+        yield times, runs.at(np.arange(row, row + len(times)))
         row += len(times)
 
 

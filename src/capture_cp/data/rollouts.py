@@ -117,8 +117,10 @@ class Rollouts:
         ends = np.cumsum([0, *(int(part.episodes.max()) + 1 for part in parts)])
         episodes = np.concatenate([part.episodes + first for part, first in zip(parts, ends)])
         columns = zip(*((part.starts, part.actions, part.configurations) for part in parts))
+        starts, actions, configurations = map(np.concatenate, columns)
         states = [part.states for part in parts if part.states is not None]
-        return cls.from_arrays(*map(np.concatenate, columns), episodes, np.concatenate(states) if states else None)
+        whole = np.concatenate(states) if states else None
+        return cls.from_arrays(starts, actions, configurations, episodes, whole)
 
     @property
     def horizon(self) -> int:

@@ -233,8 +233,7 @@ def expanded(path: Pathlike, role: str, given: Columns, columns: Sequence[Column
     known, whole = entries_of(path, columns), {column.name: column for column in columns}
     names: list[str] = []
     for name in wanted:
-        found = None if name in known or name in whole else INDEXED.fullmatch(name)
-        names += _entries(path, name, whole, known) if found is None else _indexed(path, found, whole, known)
+        names += [name] if name in known else _entries(path, name, whole, known)
     for name in names:
         check_numbers(path, known[name])
     return tuple(names)
@@ -273,33 +272,26 @@ def known_column(path: Pathlike, name: str, columns: Sequence[Column], text: boo
 
 
 def _entries(path: Pathlike, name: str, whole: dict[str, Column], known: dict[str, Column]) -> list[str]:
-    """Names of all values of a column."""
-    if name in known:
-        return [name]
-    if name in whole:
-        check_numbers(path, whole[name])
-        return list(whole[name].entries)
-    numbered = [entry for entry in known if entry.rpartition("_")[0] == name and entry.rpartition("_")[2].isdecimal()]
-    if not numbered:
-        known_name(f"column in {path}", name, whole)
-    return numbered
-
-
-def _indexed(path: Pathlike, found: re.Match[str], whole: dict[str, Column], known: dict[str, Column]) -> list[str]:
-    """Names of one value of a column, or of the values of a slice."""
-    every = _entries(path, found["name"], whole, known)
-    entries = [f"{found['name']}_{i}" for i in range(len(every))]
-    if set(entries) != set(every):
-        raise CaptureError(
-            f"column {shortened(found['name'])!r} of {path} is not a list of numbers; name it without brackets."
-        )
-    if found["entry"] is not None:
-        start, stop = int(found["entry"]), int(found["entry"]) + 1
+    """Names of all values of a column, or of those in brackets."""
+    found = None if name in whole else INDEXED.fullmatch(name)
+    base = name if found is None else found["name"]
+    if base in whole:
+        check_numbers(path, whole[base])
+        every = list(whole[base].entries)
     else:
-        start, stop = int(found["start"] or 0), int(found["stop"] or len(entries))
+        every = [entry for entry in known if entry.rpartition("_")[0] == base and entry.rpartition("_")[2].isdecimal()]
+    if not every:
+        known_name(f"column in {path}", base, whole)
+    if found is None:
+        return every
+    entries = [f"{base}_{i}" for i in range(len(every))]
+    if set(entries) != set(every):
+        raise CaptureError(f"column {shortened(base)!r} of {path} is not a list of numbers; name it without brackets.")
+    start = int(found["entry"] or found["start"] or 0)
+    stop = start + 1 if found["entry"] else int(found["stop"] or len(entries))
     if not start < stop <= len(entries):
         raise CaptureError(
-            f"{shortened(found[0])!r} does not exist: column {shortened(found['name'])!r} of {path} has entries 0 to "
+            f"{shortened(found[0])!r} does not exist: column {shortened(base)!r} of {path} has entries 0 to "
             f"{len(entries) - 1}; name some of those."
         )
     return entries[start:stop]
