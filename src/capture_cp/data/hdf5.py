@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import check_unpacked
 from capture_cp.data.folders import JoinedSource
-from capture_cp.data.source import MOST_NUMBERS, PIECE, Column, LogSource, Table, check_width, limits, natural, no_rows
+from capture_cp.data.source import (
+    MOST_COLUMNS,
+    MOST_NUMBERS,
+    PIECE,
+    Column,
+    LogSource,
+    Table,
+    check_width,
+    limits,
+    natural,
+    no_rows,
+)
 
 ROOT = "data"
 DEEPEST, LARGEST_CHUNK = 4, 1 << 28
@@ -51,7 +63,7 @@ class Demonstration(LogSource):
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
         with opened(path) as file:
-            arrays = dict(_arrays(file[ROOT][name]))
+            arrays = dict(islice(_arrays(file[ROOT][name]), MOST_COLUMNS + 1))  # groups that hold themselves never end
             columns = {at: _column(at, array) for at, array in arrays.items()}
             numbers = [at for at, column in columns.items() if column.kind == "number"]
             if not numbers:
@@ -75,7 +87,7 @@ class Demonstration(LogSource):
         wanted = [column for column in self._columns if not set(names).isdisjoint(column.entries)]
         size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted))))
         with opened(self.path) as file:
-            arrays = dict(_arrays(file[ROOT][self.name]))
+            arrays = dict(islice(_arrays(file[ROOT][self.name]), MOST_COLUMNS))
             for row in range(first, last, size):
                 table: Table = {}
                 for column in wanted:
