@@ -15,6 +15,7 @@ from rich.table import Table
 
 from benchmarks.calibrate import calibrate_comparisons
 from benchmarks.comparison import Comparison, as_ratios
+from benchmarks.gap import gap_comparisons
 from benchmarks.gym import gym_comparisons
 from benchmarks.history import HISTORY, add, fallen
 from benchmarks.latency import latency_measures
@@ -104,6 +105,7 @@ class Benchmarks:
         yield from peg_comparisons(self.options.seed)
         yield from shelf_comparisons(self.options.seed)
         yield from gym_comparisons(self.options.seed)
+        yield from gap_comparisons()
 
     def _core(self) -> Iterator[Comparison]:
         box, rng = Box(), np.random.default_rng(self.options.seed)

@@ -14,6 +14,7 @@ from figures.closed_loop import closed_loop_picture
 from figures.episode import episode_animation
 from figures.episodes import episodes_picture
 from figures.examples import block_picture, panda_picture, wheels_picture
+from figures.gap import gap_cube_picture, gap_elbow_picture, gap_so101_picture
 from figures.guarantee import draws_picture, rank_picture, spread_picture
 from figures.horizon import horizon_picture
 from figures.idea import idea_picture, own_data_picture, region_picture
@@ -59,6 +60,9 @@ PICTURES = {
     "closed-loop": closed_loop_picture,
     "certificate-dial": dial_picture,
     "speed": speed_picture,
+    "gap-cube": gap_cube_picture,
+    "gap-elbow": gap_elbow_picture,
+    "gap-so101": gap_so101_picture,
     "choosing-k": neighbour_study,
     "choosing-alpha": alpha_study,
     "choosing-leaf": leaf_study,

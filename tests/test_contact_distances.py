@@ -6,10 +6,13 @@ missed, or one is named that is not there. In every version it understates how d
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from benchmarks.contact_strata import PAIRS as ARM_PAIRS
+from benchmarks.contact_strata import arm_configurations, arm_scene, labels_row_by_row, row_by_row
 from capture_cp import ContactStrata
 from capture_cp.spaces.strata import INFEASIBLE
 from solids import ball, box, capsule, hull, signed_distance
@@ -99,3 +102,46 @@ def test_distances_and_contact_labels_are_those_of_the_definition(names):
     clear = np.abs(np.abs(expected) - TOLERANCE) > ROUNDING
     assert (strata.index(Y) == labels)[clear].all()
     assert all((labels == label).mean() > 0.1 for label in (INFEASIBLE, 0, 1))  # no answer is right by default
+
+
+# -- the loop over rows and pairs, which stands in benchmarks/contact_strata.py ---------------------------------------------
+
+#: Solids of every kind in one body that floats, above a plane, a box, a mesh, a cylinder, an ellipsoid and a height field.
+MOVED = [SOLIDS[name] for name in ("ball", "capsule", "box", "gem")]
+CROWD = f"""<mujoco><asset>{SOLIDS["gem"].asset}{SOLIDS["stone"].asset}
+    <hfield name="hills" nrow="3" ncol="3" size="0.3 0.3 0.05 0.05" elevation="0 1 0 1 0 1 0 1 0"/></asset><worldbody>
+  <geom name="plane" type="plane" size="1 1 1" pos="0 0 -0.3"/><geom name="box" type="box" size="0.2 0.1 0.1" pos="0.3 0 0"/>
+  <geom name="stone" type="mesh" mesh="stone" pos="-0.3 0 0"/>
+  <geom name="drum" type="cylinder" size="0.1 0.1" pos="0 0.3 0"/>
+  <geom name="egg" type="ellipsoid" size="0.1 0.15 0.05" pos="0 -0.3 0"/>
+  <geom name="hills" type="hfield" hfield="hills" pos="0 0 0.3"/>
+  <body name="moved"><freejoint/>{"".join(f'<geom pos="{0.1 * i} 0 0" {s.geom}/>' for i, s in enumerate(MOVED))}
+    <geom name="tube" type="cylinder" size="0.03 0.1" pos="0 0.1 0"/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("within", [np.inf, 0.03, 0.0])
+def test_distances_in_a_crowd_are_those_of_the_loop_up_to_the_limit(within):
+    """Where solids do not overlap; how deep they do, MuJoCo understates."""
+    rng = np.random.default_rng(0)
+    Y = np.hstack([rng.uniform(-0.5, 0.5, (800, 3)), Rotation.random(800, random_state=rng).as_quat()])
+    strata = ContactStrata(CROWD, [("moved", ["plane", "box", "stone", "drum", "egg", "hills"])], tolerance=0.02)
+    found, expected = strata.distances(Y, within), row_by_row(strata, Y, within)
+    near = expected < within
+    apart = near & (expected > 0)
+    assert found[apart] == pytest.approx(expected[apart], abs=1e-9)
+    assert (found[near & ~apart] < 1e-9).all()
+    assert (found[~near] > within - 1e-9).all()
+    assert near.any()
+    assert (strata.index(Y) == labels_row_by_row(strata, Y)).all()
+
+
+def test_distances_do_not_depend_on_the_number_of_threads():
+    strata, Y = ContactStrata(arm_scene(), ARM_PAIRS), arm_configurations(500, np.random.default_rng(5))
+    expected, threads = strata.distances(Y), numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        assert (strata.distances(Y) == expected).all()
+    finally:
+        numba.set_num_threads(threads)
+    assert (np.vstack([strata.distances(y[None]) for y in Y[:50]]) == expected[:50]).all()

@@ -48,7 +48,7 @@ def run(rng, episodes, steps, spread=3.0):
 
 def collected(scores, groups, n_groups, units, rng):
     number = np.unique(units, return_inverse=True)[1]
-    return EpisodeScores.from_groups(scores, groups, n_groups, drawn_rows(number, rng), number)
+    return EpisodeScores.collected(scores, groups, n_groups, drawn_rows(number, rng), number)
 
 
 # -- thresholds -----------------------------------------------------------------------------------------------------------
@@ -291,11 +291,10 @@ def test_intervals_by_episode_hold(episodes, kind, repeated):
 @given(st.integers(1, 30), st.integers(0, 999))
 def test_an_interval_holds_what_was_seen_and_narrows_with_the_level(episodes, seed):
     rng = np.random.default_rng(seed)
-    weights = rng.random(episodes)
-    hits = weights * rng.choice([0.0, 0.5, 1.0], episodes)
-    wide, narrow = (share_interval(hits, weights, level) for level in (0.99, 0.8))
-    assert 0.0 <= wide[0] <= narrow[0] <= hits.sum() / weights.sum() + 1e-5
-    assert hits.sum() / weights.sum() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
+    shares = rng.choice([0.0, 0.5, 1.0], episodes)
+    wide, narrow = (share_interval(shares, level) for level in (0.99, 0.8))
+    assert 0.0 <= wide[0] <= narrow[0] <= shares.mean() + 1e-5
+    assert shares.mean() - 1e-5 <= narrow[1] <= wide[1] <= 1.0
 
 
 # -- splits and files -----------------------------------------------------------------------------------------------------

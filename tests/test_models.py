@@ -194,6 +194,26 @@ class TestMujocoRollout:
         thrown = mujoco_rollout(PUCK, nstep=20, state=lambda X: (X[:, :2], X[:, 2:]), control=[], next=["x", "y"])
         assert (np.sign(thrown(pushes, 1, rng())[:, 0] - pushes[:, :2]) == np.sign(pushes[:, 2:])).all()
 
+    def test_states_may_have_rates(self):
+        states = np.random.default_rng(2).normal(size=(30, 6))  # x, y, their rates, and two controls
+        pair = mujoco_rollout(PUCK, nstep=20, state=lambda X: (X[:, :2], X[:, 2:4]), next=["x", "y"])(states, 1, rng())
+        assert np.array_equal(mujoco_rollout(PUCK, nstep=20)(states, 1, rng()), pair)
+        beside = mujoco_rollout(PUCK, nstep=20, state=lambda X: X[:, :4], next=["x", "y"])(states, 1, rng())
+        assert np.array_equal(beside, pair)
+
+    def test_noise_of_the_start_is_along_the_joints(self):
+        free = "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody><option gravity='0 0 0'/></mujoco>"
+        at_rest = np.tile([0.0, 0, 0, 1, 0, 0, 0], (1, 1))
+        noisy = mujoco_rollout(free, 1, state_noise=[0.1, 0, 0, 0, 0, 0.2])(at_rest, 2000, rng())[0]
+        assert noisy[:, 0].std() == pytest.approx(0.1, rel=0.1)
+        assert np.abs(noisy[:, [1, 2, 4, 5]]).max() < 1e-12
+        assert (2 * np.arctan2(noisy[:, 6], noisy[:, 3])).std() == pytest.approx(0.2, rel=0.1)
+        moving = mujoco_rollout(free, 100, state_noise=[0.0] * 6 + [0.5] + [0.0] * 5)(at_rest, 2000, rng())[0]
+        assert moving[:, 0].std() == pytest.approx(0.5 * 100 * 0.002, rel=0.1)
+        with pytest.raises(CaptureError, match="noise has 5 numbers"):
+            mujoco_rollout(free, 1, state_noise=[0.1] * 5)(at_rest, 2, rng())
+        assert mujoco_rollout(free, 1, state_noise=0.1).identity() != mujoco_rollout(free, 1).identity()
+
     def test_a_simulation_that_runs_away_is_told(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)  # MuJoCo writes a log
         runaway = PUCK.replace('damping="1"', 'damping="-1e9"')
@@ -222,7 +242,7 @@ class TestMujocoRollout:
             ({"threads": 0}, "threads is 0"),
             ({"state": ["x"]}, "X has 4 columns; expected 1 of state and 2 of control"),
             ({"control": lambda X: X[:, :3]}, "control\\(X\\) has shape"),
-            ({"state": lambda X: X, "next": ["x"]}, "qpos from state\\(X\\) has shape"),
+            ({"state": lambda X: X[:, :3], "next": ["x"]}, "qpos from state\\(X\\) has shape"),
             ({"next": lambda qpos, qvel: qpos[:2]}, "next\\(qpos, qvel\\) has shape"),
         ],
     )

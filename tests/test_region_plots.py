@@ -90,7 +90,7 @@ def test_angles_are_drawn_in_one_piece():
     assert (np.diff(shown) == 1).all()
     bottom = picture.get_extent()[2]
     rows = bottom + (shown + 0.5) * np.pi / 36
-    np.testing.assert_allclose(rows, np.unique(members_of([gridded], 1, 0)[0].Y[:, 1]))
+    np.testing.assert_allclose(rows, np.unique(members_of(gridded, 1, 0).Y[:, 1]))
 
 
 def test_strata_are_drawn_cell_by_cell_and_keep_their_limits():
@@ -124,7 +124,7 @@ def test_axes_of_ones_own_keep_their_labels_and_have_no_legend():
 
 def test_thin_strata_are_seen():
     strata = FunctionStrata(lambda Y: np.where(Y[:, 0] < 0, -1, (Y[:, 0] < 5e-3).astype(int)), ["free", "wall"])
-    labels = members_of([ball(Euclidean(), 2, strata=strata)], 400, 0)[0].labels
+    labels = members_of(ball(Euclidean(), 2, strata=strata), 400, 0).labels
     assert (labels == 1).sum() >= 20
 
 

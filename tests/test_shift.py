@@ -25,7 +25,7 @@ from capture_cp import (
 from capture_cp.conformal.quantile import conformal_rank
 from capture_cp.conformal.shift import LEVEL, log_evidence
 from capture_cp.conformal.thresholds import GroupScores
-from capture_cp.conformal.weighted import Ratios, WeightedScores
+from capture_cp.conformal.weighted import WeightedScores
 from test_guarantees import p_above, p_below, rejected
 
 STRATA = FunctionStrata(lambda Y: (Y[:, 0] >= 0).astype(int), ["left", "right"])
@@ -132,7 +132,7 @@ def true_coverage(distribution, n, repetitions, alpha, largest, bound):
     for _ in range(repetitions):
         pushes = rng.random(n)
         scores, weights = spread(pushes) * rng.random(n), np.minimum(distribution.pdf(pushes), largest)
-        known = WeightedScores.from_groups(scores, np.zeros(n, dtype=np.int64), 1, Ratios(weights, bound))
+        known = WeightedScores.collected(scores, np.zeros(n, dtype=np.int64), 1, weights, bound)
         q = known.at(alpha)[0]
         found.append(np.average(np.minimum(q / spread(PUSHES), 1.0), weights=density))
     return np.array(found)
@@ -185,7 +185,7 @@ def slow(scores, weights, largest, alpha):
 
 def collected(rows, largest):
     groups, scores, weights = (np.array(part) for part in zip(*rows)) if rows else (np.empty(0),) * 3
-    return WeightedScores.from_groups(scores.astype(float), groups.astype(np.int64), 3, Ratios(weights, largest))
+    return WeightedScores.collected(scores.astype(float), groups.astype(np.int64), 3, weights, largest)
 
 
 @given(ROWS, st.floats(5, 20), ALPHAS)
@@ -201,7 +201,7 @@ def test_thresholds_are_those_of_the_definition(rows, largest, alpha):
 def test_equal_weights_are_no_weights(n, weight, alpha, seed):
     rng = np.random.default_rng(seed)
     scores, groups = rng.integers(0, 30, n).astype(float), rng.integers(0, 3, n)
-    known = WeightedScores.from_groups(scores, groups, 3, Ratios(np.full(n, weight), weight))
+    known = WeightedScores.collected(scores, groups, 3, np.full(n, weight), weight)
     plain = GroupScores.from_groups(scores, groups, 3)
     assert np.array_equal(known.at(alpha), plain.at(alpha))
     assert np.array_equal(known.sizes, plain.sizes)

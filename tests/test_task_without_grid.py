@@ -17,7 +17,6 @@ from capture_cp.capture.region_draws import batch_volumes
 from capture_cp.cli import main
 from capture_cp.conformal.gaussian import Gaussians, Mahalanobis
 from capture_cp.planning import PythonRollout
-from capture_cp.report.space import POINTS, Window
 from capture_cp.spaces.metrics import wrap_angle
 from capture_cp.spaces.strata import one_stratum
 from capture_lab.studies.live import TaskSession
@@ -25,8 +24,6 @@ from capture_lab.studies.live_texts import regions_table
 from capture_lab.studies.montecarlo import Counts, in_regimes
 from capture_lab.studies.view import TaskView
 from capture_lab.tasks import TASKS, Task
-from capture_lab.tasks.drawing import Drawing
-from capture_lab.tasks.figures import size_of
 
 APART, NEAR = 0.15, 0.02  # how far apart the points must be, and what counts as touching
 GOAL, PATCH = np.array([0.9, 0.5]), np.array([0.5, 0.5])
@@ -251,35 +248,6 @@ def test_plan_and_film(folder):
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
-
-
-def slice_points(window, rest, shown):
-    """The configurations (n, dc) at the middles of a picture's pixels, top row first."""
-    n = POINTS
-    along = (np.arange(n) + 0.5) / n
-    Y = np.tile(rest, (n * n, 1))
-    across, up = (window.low[axis] + window.size[axis] * along for axis in shown)
-    Y[:, shown[0]], Y[:, shown[1]] = np.tile(across, n), np.repeat(up[::-1], n)
-    return Y
-
-
-def test_slices_show_the_region_point_by_point():
-    task = Pair()
-    drawn, cap = Drawing(task), task.method("capture").fit(*fitted_to(task))
-    x = np.array([0.3, 0.3, 0.7, 0.7, 0.05, 0.0, 0.0, 0.0])
-    region = cap.region(x, 0.1, rng=0)
-    after = task.outcomes(x[None], 50, seed=0)[0]
-    rest, window = after.mean(axis=0), Window.around(np.vstack([after, region.finite_box()]), ())
-    ground, shown = (drawn.space.panel(rest, window, part).images[0].pixels for part in (None, region))
-    inside = (ground != shown).any(axis=2)
-    assert (inside.ravel() == region.contains(slice_points(window, rest, (0, 1)))).mean() > 0.999
-    assert 0 < inside.sum() < inside.size
-    assert size_of(region).startswith("volume 0.00") or "e-" in size_of(region)
-
-
-def fitted_to(task, n=1500):
-    log = task.transitions(n, np.random.default_rng(1))
-    return log.X, log.Y
 
 
 @pytest.fixture(scope="module")

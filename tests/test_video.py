@@ -220,24 +220,6 @@ def test_missing_matplotlib_is_told(capsys, run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("info", "sentence"),
-    [
-        ({}, "expected task, options and map among them"),
-        ({"task": "marble", "options": {}, "map": "centre", "method": "capture"}, "Did you mean 'center'?"),
-        ({"task": "peg", "options": {}, "map": "planar", "method": "capture"}, "not of the peg: its states are"),
-        ({"task": "pegs", "options": {}, "map": "planar"}, "unknown task of the episode, 'pegs'"),
-        ({"task": "os:system", "options": {}, "map": "planar"}, "unknown task of the episode, 'os:system'"),
-        ({"task": "marble", "options": {"model_gain": "fast"}, "map": "center"}, "which is not a valid option of marble"),
-    ],
-)
-def test_episodes_of_something_else_are_refused(info, sentence):
-    whole = marble_episode()
-    with pytest.raises(CaptureError) as error:
-        filmed(bare(whole.states, whole.actions, **info))
-    assert sentence in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"thresholds": np.ones((STEPS, 5))}, "its task has 3 strata in 2 dimensions"),

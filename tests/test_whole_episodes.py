@@ -62,7 +62,7 @@ def weighed_before(scores):
 
 
 def collected(scores, groups, n_groups, ids, rng):
-    return EpisodeScores.from_groups(scores, groups, n_groups, drawn_rows(ids, rng), numbered_at_random(ids, rng))
+    return EpisodeScores.collected(scores, groups, n_groups, drawn_rows(ids, rng), numbered_at_random(ids, rng))
 
 
 def capture(groups, strata=THREE, **settings):

@@ -123,6 +123,9 @@ def test_recordings_need_the_logs_episodes(balls, tmp_path):
     drops(tmp_path / "few.parquet", episodes=5)
     with pytest.raises(CaptureError, match="lacks 7 episodes of the log"):
         measure_gap([balls / "same.xml", tmp_path / "few.parquet"], balls / "drops.parquet")
+    drops(tmp_path / "short.parquet", rows=10)
+    with pytest.raises(CaptureError, match="has 10 rows of episode 0; expected at least 22"):
+        measure_gap([balls / "same.xml", tmp_path / "short.parquet"], balls / "drops.parquet")
 
 
 def falls(qpos, qvel, ctrl, steps, seconds):
@@ -328,6 +331,7 @@ def test_diverged_simulations_count_as_infinite(balls, tmp_path):
     row = cell(gap, simulator="wild.xml", mode="free", quantity="ball.position")
     assert row["diverged"] == row["rows"]
     assert (row["bound"], row["needed"]) == (None, 0)
+    assert "wild.xml diverged in" in gap.parts[0].diverged()[0]
 
 
 def test_results_do_not_depend_on_threads(balls):

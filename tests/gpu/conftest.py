@@ -79,6 +79,9 @@ if SIMULATED:
     take_turns()
 
     # few threads per block will do
-    from capture_cp.planning.cuda import average, regions
+    from capture_cp.planning.cuda import regions
 
-    regions.THREADS = average.AVERAGING = 8
+    regions.THREADS = 8
+    from capture_cp.planning.cuda import rollout
+
+    rollout.AVERAGING = 8

@@ -95,7 +95,7 @@ def test_study_on_the_gpu_is_that_on_the_processor(caps, inputs, monkeypatch):
     from capture_lab.tasks.marble.options import MarbleOptions
 
     monkeypatch.setattr(coverage.CoverageStudy, "calibrate", lambda self, task, advance=None: {"capture": caps["capture"]})
-    monkeypatch.setattr(Marble, "test_part", 4)
+    monkeypatch.setattr("capture_lab.tasks.task.TEST_PART", 4)
     found, quiet = [], Console(file=io.StringIO())
     for device in ("cuda", "cpu"):
         study = coverage.CoverageStudy.of(MarbleOptions(("center",)), methods=("capture",), mc=2, device=device)

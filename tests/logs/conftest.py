@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+
 import pytest
 
 from capture_cp.commands import report
+from logs.common import HERE, PUSHES
+
+#: Modules of the user's, which a test may write or copy.
+MODULES = ("pusher", "robot_words", "robot_rare", "walls")
 
 
 @pytest.fixture
@@ -17,3 +24,21 @@ def _drawn_on_request(request, monkeypatch):
     """Drawing regions takes longer than calibrating on a small log: only tests that ask for `pictures` do."""
     if "pictures" not in request.fixturenames:
         monkeypatch.setattr(report, "region_figures", lambda *given: ([], ""))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder in which commands are run; modules of the user's are imported anew."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def pushed(folder):
+    """The same with a log of pushes and the module `pusher`."""
+    shutil.copy(PUSHES, folder)
+    shutil.copy(HERE / "pusher.py", folder)
+    return folder

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,27 +14,17 @@ from capture_cp.capture.extending import sources_of
 from capture_cp.capture.log_fit import coverage_of_log, fit_log
 from capture_cp.cli import main
 from capture_cp.commands import batch, reading
+from capture_cp.commands import calibrate as command
 from capture_cp.conformal.groups import Groups
 from capture_cp.data import transitions
 from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import LogPart
 from capture_lab.tasks.box import Box
 from commands import refused
+from logs.common import COLUMNS, NAMES
 
 BOX = Box()
-COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
-NAMES = ["x", "y"], ["push_x", "push_y"], ["next_x", "next_y"]
 OWN = ("--model", "pusher:model", "--strata", "pusher:strata", "--min-leaf", "100")
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A folder in which commands are run, with a module of the user's."""
-    shutil.copy(Path(__file__).parent / "pusher.py", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "pusher", raising=False)
-    return tmp_path
 
 
 @pytest.fixture
@@ -137,7 +125,7 @@ def test_a_part_is_cut_into_the_same_chunks_wherever_it_lies(small_chunks, seed)
 # -- the command ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_gives_one_file_whoever_computes_it(here, small_chunks, monkeypatch, capsys):
+def test_the_command_gives_one_file_whoever_computes_it(pushed, small_chunks, monkeypatch, capsys):
     write("log.parquet", log(6000, 1))
     wanted = calibrate("memory.capture", "--json", "memory.json")
     monkeypatch.setattr(reading, "IN_MEMORY", 0)
@@ -148,13 +136,13 @@ def test_the_command_gives_one_file_whoever_computes_it(here, small_chunks, monk
     assert one == other
 
 
-def test_workers_find_the_model_and_strata_of_the_user(here, small_chunks, on_disk):
+def test_workers_find_the_model_and_strata_of_the_user(pushed, small_chunks, on_disk):
     write("log.parquet", log(4000, 1, 5))
     wanted = calibrate("here.capture", *OWN, "--episode", "run")
     assert calibrate("workers.capture", *OWN, "--episode", "run", "--jobs", 2) == wanted
 
 
-def test_a_cluster_that_is_running_can_be_named(here, small_chunks, on_disk):
+def test_a_cluster_that_is_running_can_be_named(pushed, small_chunks, on_disk):
     from distributed import LocalCluster
 
     write("log.parquet", log(4000, 1))
@@ -164,14 +152,14 @@ def test_a_cluster_that_is_running_can_be_named(here, small_chunks, on_disk):
         assert calibrate("cluster.capture", *options) == wanted
 
 
-def test_a_cluster_without_a_backend_or_that_is_not_there_is_refused(here, capsys):
+def test_a_cluster_without_a_backend_or_that_is_not_there_is_refused(pushed, capsys):
     write("log.parquet", log(500, 1))
     said = refused(capsys, "calibrate", "log.parquet", *COLUMNS, "--cluster", "tcp://127.0.0.1:1")
     assert "without --backend" in said or "needs --backend" in said
     assert "jobs is 0" in refused(capsys, "calibrate", "log.parquet", *COLUMNS, "--jobs", "0")
 
 
-def test_duplicates_are_found_in_a_sample_of_a_long_log(here, small_chunks, on_disk, monkeypatch, capsys):
+def test_duplicates_are_found_in_a_sample_of_a_long_log(pushed, small_chunks, on_disk, monkeypatch, capsys):
     monkeypatch.setattr(reading, "SAMPLE", 500)
     data = log(3000, 1)
     twice = Transitions.from_arrays(*(np.vstack([part, part]) for part in (data.state, data.action, data.next)), *NAMES)
@@ -183,7 +171,7 @@ def test_duplicates_are_found_in_a_sample_of_a_long_log(here, small_chunks, on_d
 
 
 @pytest.mark.parametrize("length", [None, 5])
-def test_a_check_in_pieces_finds_what_it_finds_in_memory(here, small_chunks, monkeypatch, capsys, length):
+def test_a_check_in_pieces_finds_what_it_finds_in_memory(pushed, small_chunks, monkeypatch, capsys, length):
     more = [] if length is None else ["--episode", "run"]
     write("log.parquet", log(4000, 1, length))
     calibrate("robot.capture", *more)
@@ -197,10 +185,23 @@ def test_a_check_in_pieces_finds_what_it_finds_in_memory(here, small_chunks, mon
         assert found[0][part] == found[1][part] == found[2][part]
 
 
+def test_cells_of_many_regions_are_counted_for_some(pushed, monkeypatch):
+    write("log.parquet", log(4000, 0))
+    rows = []
+    for measured in (5_000, 300):
+        monkeypatch.setattr(command, "MEASURED", measured)
+        calibrate("robot.capture", "--json", "rows.json")
+        rows.append(json.loads(Path("rows.json").read_text())["rows"])
+    assert [row["coverage"] for row in rows[0]] == [row["coverage"] for row in rows[1]]
+    for one, other in zip(*rows):
+        assert one["volume"] != other["volume"]
+        assert 0.9 < one["volume"] / other["volume"] < 1.1
+
+
 # -- more logs ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_calibration_grows_from_log_to_log(here, capsys):
+def test_a_calibration_grows_from_log_to_log(pushed, capsys):
     write("log.parquet", log(3000, 1))
     calibrate("robot.capture")
     for night in (2, 3):
@@ -217,7 +218,7 @@ def test_a_calibration_grows_from_log_to_log(here, capsys):
     main(["check", "robot.capture", "fresh.parquet"])
 
 
-def test_sites_merge_what_they_extended_alone(here, capsys):
+def test_sites_merge_what_they_extended_alone(pushed, capsys):
     write("log.parquet", log(3000, 1))
     calibrate("first.capture")
     write("there.parquet", log(2000, 2))
@@ -240,7 +241,7 @@ def test_sites_merge_what_they_extended_alone(here, capsys):
     assert not Path("x.capture").exists()
 
 
-def test_a_log_of_a_robot_that_has_changed_is_not_added(here, capsys):
+def test_a_log_of_a_robot_that_has_changed_is_not_added(pushed, capsys):
     write("log.parquet", log(3000, 1))
     calibrate("robot.capture")
     data = log(1000, 2)

@@ -77,9 +77,9 @@ def test_next_or_following_is_asked_for(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Runs.made(runs=3, steps=5).csv(tmp_path / "log.csv", "run ")
     columns = ("--state", "x", "--action", "push_x")
-    assert "neither --next nor --following is given" in refused(capsys, "calibrate", "log.csv", *columns)
+    assert "neither of next and following are set" in refused(capsys, "calibrate", "log.csv", *columns)
     both = ("--next", "next_x", "--following", "x")
-    assert "both of --next and --following are given" in refused(capsys, "calibrate", "log.csv", *columns, *both)
+    assert "both of next and following are set" in refused(capsys, "calibrate", "log.csv", *columns, *both)
 
 
 def choice(folder, *names, **columns):

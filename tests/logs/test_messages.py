@@ -13,14 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, load_calibration, read_transitions, write_transitions
+from capture_cp import read_transitions, write_transitions
 from capture_cp.capture.artifact import read, write
-from capture_cp.cli import main
 from capture_lab.tasks.box import Box
 from commands import refused
+from logs.common import COLUMNS, NAMES, PUSHES, said
 
-PUSHES = Path(__file__).parents[2] / "docs" / "assets" / "pushes.csv"
-COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
 CALIBRATE = ("calibrate", "pushes.csv", *COLUMNS)
 MODULE = """
 import numpy as np
@@ -52,23 +50,15 @@ halves = FunctionStrata(lambda Y: np.where(Y[:, 0] < 0.002, -1, 0), ["feasible"]
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    shutil.copy(PUSHES, tmp_path)
-    (tmp_path / "robot_words.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "robot_words", raising=False)
-    return tmp_path
-
-
-def said(capsys, *arguments):
-    main([str(argument) for argument in arguments])
-    return " ".join(capsys.readouterr().out.split())
+def here(folder):
+    shutil.copy(PUSHES, folder)
+    (folder / "robot_words.py").write_text(MODULE)
+    return folder
 
 
 @pytest.fixture
 def log(here):
-    return read_transitions("pushes.csv", ["x", "y"], ["push_x", "push_y"], ["next_x", "next_y"])
+    return read_transitions("pushes.csv", *NAMES)
 
 
 def test_infeasible_rows_are_those_of_the_file(log, capsys):
@@ -103,11 +93,6 @@ def test_a_model_without_noise_needs_an_option(here, capsys):
     assert "give --deterministic-model if it is meant to have no noise" in printed
     assert "deterministic_model" not in printed
     said(capsys, *certain, "--deterministic-model")
-    (here / "robot.toml").write_text(
-        'data = "pushes.csv"\nstate = ["x", "y"]\naction = ["push_x", "push_y"]\nnext = ["next_x", "next_y"]\n'
-        'model = "robot_words:certain"\ndeterministic-model = true\n'
-    )
-    said(capsys, "calibrate", "robot.toml")
     (here / "robot.toml").write_text('data = "pushes.csv"\ndeterministic-model = "yes"\n')
     assert "deterministic-model in robot.toml is 'yes'; expected true or false" in refused(capsys, "calibrate", "robot.toml")
 
@@ -125,18 +110,6 @@ def test_the_line_of_the_report_can_be_pasted(here, capsys, own, place):
     assert "No evidence against the calibration" in said(capsys, *shlex.split(line)[1:])
 
 
-def test_python_is_answered_in_python(here, capsys):
-    said(capsys, *CALIBRATE, "--model", "robot_words:model", "--strata", "robot_words:rare")
-    for given, sentence in (
-        ({}, "load_calibration(path, model=...)"),
-        ({"model": len}, "load_calibration(path, strata=...)"),
-    ):
-        with pytest.raises(CaptureError) as error:
-            load_calibration("robot.capture", **given)
-        assert sentence in str(error.value)
-        assert "--" not in str(error.value)
-
-
 def test_whether_the_model_knows_its_training_is_reported(here, capsys):
     note = "has no method trained_on(X, Y), so its training data is unknown"
     assert f"robot_words:model {note}" in said(capsys, *CALIBRATE, "--model", "robot_words:model")
@@ -147,7 +120,7 @@ def test_whether_the_model_knows_its_training_is_reported(here, capsys):
 
 def test_any_method_of_a_model_may_fail(here, capsys):
     printed = refused(capsys, *CALIBRATE, "--model", "robot_words:unseen", "--method", "lucca")
-    assert "--model robot_words:unseen failed with ZeroDivisionError: no spread for X of shape (64, 4)" in printed
+    assert "--model robot_words:unseen failed with ZeroDivisionError: no spread for an array of shape (64, 4)" in printed
 
 
 def test_an_episode_without_a_name_is_a_row_of_the_file(here, capsys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,25 +15,18 @@ from capture_cp.cli import main
 from capture_cp.commands.bundle import is_object_name, robot_facts
 from capture_lab.tasks.box import Box
 from commands import refused
+from logs.common import COLUMNS
 
-HERE = Path(__file__).parent
-COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
 OWN = ("--model", "pusher:model", "--strata", "pusher:strata")
-NAMES = ["x", "y"], ["push_x", "push_y"], ["next_x", "next_y"]
 
 
 @pytest.fixture
-def robot(tmp_path, monkeypatch):
+def robot(pushed, monkeypatch):
     """A folder with a calibration of one's own model and strata, and a new log; `pusher` is not imported."""
-    shutil.copy(HERE / "pusher.py", tmp_path)
-    shutil.copy(HERE.parents[1] / "docs" / "assets" / "pushes.csv", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "pusher", raising=False)
     main(["calibrate", "pushes.csv", *COLUMNS, *OWN, "--min-leaf", "100"])
     write_transitions("new.csv", Box().transitions(300, np.random.default_rng(9)))
     monkeypatch.delitem(sys.modules, "pusher", raising=False)
-    return tmp_path
+    return pushed
 
 
 def rewritten(**facts):
@@ -46,16 +38,10 @@ def rewritten(**facts):
     return "other.capture"
 
 
-def test_the_names_are_remembered(robot):
-    assert (robot_facts("robot.capture")["model"], robot_facts("robot.capture")["strata"]) == (
-        "pusher:model",
-        "pusher:strata",
-    )
-
-
-def test_built_in_ones_have_no_name(robot):
+def test_the_names_are_remembered_and_built_in_ones_have_none(robot):
+    assert [robot_facts("robot.capture")[part] for part in ("model", "strata")] == ["pusher:model", "pusher:strata"]
     main(["calibrate", "pushes.csv", *COLUMNS, "--out", "plain.capture"])
-    assert (robot_facts("plain.capture")["model"], robot_facts("plain.capture")["strata"]) == (None, None)
+    assert [robot_facts("plain.capture")[part] for part in ("model", "strata")] == [None, None]
     assert "trust" not in repr(load_calibration("plain.capture", trust=True))
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from capture_cp import FunctionStrata, Product, load_calibration
-from capture_cp.cli import main
-from commands import refused
+from capture_cp import load_calibration
+from logs.common import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")  # infinite thresholds are wanted here
 
@@ -22,18 +20,11 @@ def model(X, n_particles, rng):
     moved = X[:, None, :1] + X[:, None, 2:] + 0.02 * rng.standard_normal((len(X), n_particles, 1))
     return np.concatenate([moved, np.zeros_like(moved)], axis=2)
 
-def certain(X, n_particles, rng):
-    return np.repeat(np.stack([X[:, 0] + X[:, 2], 0 * X[:, 0]], axis=1)[:, None], n_particles, axis=1)
-
 strata = FunctionStrata(lambda Y: np.rint(Y[:, 1] * 1000).astype(int), ["free", "wall", "floor", "corner", "never"])
 """
 COLUMNS = ("--state", "x", "kind", "--action", "push", "--next", "next_x", "next_kind")
 OWN = ("--model", "robot_rare:model", "--strata", "robot_rare:strata")
 CALIBRATE = ("calibrate", "log.csv", *COLUMNS, *OWN)
-TOML = (
-    'data = "log.csv"\nstate = ["x", "kind"]\naction = ["push"]\nnext = ["next_x", "next_kind"]\n'
-    'model = "robot_rare:model"\nstrata = "robot_rare:strata"\n'
-)
 
 
 def write_log(file, n, seed):
@@ -47,18 +38,10 @@ def write_log(file, n, seed):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    write_log(tmp_path / "log.csv", 4000, 0)
-    (tmp_path / "robot_rare.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "robot_rare", raising=False)
-    return tmp_path
-
-
-def said(capsys, *arguments):
-    main([str(argument) for argument in arguments])
-    return " ".join(capsys.readouterr().out.split())
+def here(folder):
+    write_log(folder / "log.csv", 4000, 0)
+    (folder / "robot_rare.py").write_text(MODULE)
+    return folder
 
 
 def loaded(path="robot.capture"):
@@ -114,17 +97,6 @@ def test_checks_are_about_what_is_promised(here, capsys):
     assert any("rare: floor, corner" in name for name in about)
 
 
-@pytest.mark.parametrize("method", ["pcp", "no-strata", "capture-k1"])
-def test_every_method_takes_it(here, capsys, method):
-    printed = said(capsys, *CALIBRATE, "--method", method)
-    assert ("rare strata are merged" in printed) == (method == "capture-k1")
-
-
-@pytest.mark.parametrize("given", ["-1", "2.5"])
-def test_a_number_that_is_none_is_refused(here, capsys, given):
-    assert "min-stratum" in refused(capsys, *CALIBRATE, "--min-stratum", given)
-
-
 # -- a bound on what is possible --------------------------------------------------------------------------------------------
 
 
@@ -151,96 +123,3 @@ def test_new_transitions_beyond_the_bound_are_pointed_out(here, capsys):
     (here / "new.csv").write_text("\n".join([*lines[:5], ",".join(cells), *lines[6:]]) + "\n")
     printed = said(capsys, "check", "robot.capture", "new.csv", *OWN)
     assert "1 of 1500 transitions are farther from their prediction than 0.6" in printed
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ("-1", "farthest is -1.0; expected a positive number"),
-        ("0", "farthest is 0.0; expected a positive number"),
-        ("inf", "farthest is inf; expected a positive number"),
-        ("nan", "farthest is nan; expected a positive number"),
-        ("0.01", "transitions have larger scores, up to"),
-        ("far", "far"),
-    ],
-)
-def test_a_bound_that_is_none_is_refused(here, capsys, given, sentence):
-    assert sentence in refused(capsys, *CALIBRATE, f"--farthest={given}")
-    assert not (here / "robot.capture").exists()
-
-
-# -- settings files -------------------------------------------------------------------------------------------------------
-
-
-def test_everything_can_be_set_in_a_file(here, capsys):
-    (here / "robot.toml").write_text(
-        TOML + 'angles = ["next_x"]\nweights = [1.0, 2]\nmin-stratum = 30\nfarthest = 2.5\nseed = 3\n'
-    )
-    assert "fewer than 30 calibration transitions" in said(capsys, "calibrate", "robot.toml")
-    cap = loaded()
-    assert isinstance(cap.score_.metric, Product)
-    assert cap.score_.metric.metrics[1].weights[0] == 2.0
-    assert cap.farthest == 2.5
-    by_hand = (
-        *CALIBRATE,
-        "--angles",
-        "next_x",
-        "--weights",
-        "1",
-        "2",
-        "--min-stratum",
-        "30",
-        "--farthest",
-        "2.5",
-        "--seed",
-        "3",
-    )
-    said(capsys, *by_hand, "--out", "hand.capture")
-    assert loaded("hand.capture").digest() == cap.digest()
-    write_log(here / "new.csv", 500, 1)
-    assert "No evidence against" in said(capsys, "check", "robot.toml", "new.csv")
-    said(capsys, "calibrate", "robot.toml", "--weights", "1", "3")  # what comes after the file has the last word
-    assert loaded().score_.metric.metrics[1].weights[0] == 3.0
-
-
-def test_poses_can_be_set_in_a_file(here, capsys):
-    """A made-up pose: what matters is that the settings arrive."""
-    (here / "robot.toml").write_text(
-        'data = "log.csv"\nstate = ["x", "kind"]\naction = ["push"]\nnext = ["next_x", "next_kind", "turn"]\n'
-        'metric = "se2"\nlength = 0.5\n'
-    )
-    said(capsys, "calibrate", "robot.toml")
-    metric = load_calibration("robot.capture", strata=FunctionStrata(lambda Y: np.zeros(len(Y), int), ["all"])).score_.metric
-    assert type(metric).__name__ == "SE2"
-    assert metric.length == 0.5
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('weights = ["a", "b"]', "expected a list of numbers"),
-        ("weights = [true, false]", "expected a list of numbers"),
-        ("weights = [1.0]", "--weights has 1 numbers; give one for each of next_x, next_kind"),
-        ("angles = [1]", "expected text, a number or a list of column names"),
-        ('angles = ["z"]', "unknown column among --angles 'z'"),
-        ('metric = "se4"', "metric"),
-        ('metric = "se2"', "--metric se2 needs --length"),
-        ("farthest = -2.0", "farthest is -2.0; expected a positive number"),
-        ("min-stratum = -1", "min-stratum is -1; expected a whole number of at least 0"),
-        ("lenght = 1.0", "Did you mean 'length'?"),
-        ("distances = 1", "unknown setting in robot.toml 'distances'"),
-    ],
-)
-def test_settings_that_will_not_do_are_one_sentence(here, capsys, text, sentence):
-    (here / "robot.toml").write_text(f"{TOML}{text}\n")
-    assert sentence in refused(capsys, "calibrate", "robot.toml")
-
-
-def test_a_model_without_noise_is_checked_as_it_was_calibrated(here, capsys):
-    certain = "--model", "robot_rare:certain", "--strata", "robot_rare:strata"
-    said(capsys, "calibrate", "log.csv", *COLUMNS, *certain, "--deterministic-model")
-    write_log(here / "new.csv", 500, 1)
-    assert "No evidence against" in said(capsys, "check", "robot.capture", "new.csv", *certain)
-    (here / "robot.toml").write_text(TOML.replace(":model", ":certain") + "deterministic-model = true\n")
-    said(capsys, "calibrate", "robot.toml")
-    assert "No evidence against" in said(capsys, "check", "robot.toml", "new.csv")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import sys
 from io import BytesIO
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 from capture_cp import Transitions, write_transitions
 from capture_cp.cli import main
-from capture_cp.commands.report_figures import starts_of
+from capture_cp.commands.options import configuration_columns
 from capture_cp.report.canvas import rgb
 from capture_cp.report.style import INSIDE, OUTSIDE
 from capture_cp.spaces.metrics import wrap_angle
@@ -65,12 +64,9 @@ def write_log(folder, dims, n=1500, angle=None):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    (tmp_path / "walls.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "walls", raising=False)
-    return tmp_path
+def here(folder):
+    (folder / "walls.py").write_text(MODULE)
+    return folder
 
 
 def page_of(here, columns, *options):
@@ -109,22 +105,12 @@ def test_regions_of_any_dimension_are_in_the_report(here, dims, strata, options)
         assert (np.minimum(*away) < 300).sum() > 20  # the true outcome
     assert "The arrow leads from the start" in page
     assert ("mean cells" in page) == (strata != "bare")
-    assert ("mean volume" in page) == (strata == "bare")
     assert ("Coloured cells are the region" in page) == (strata != "bare")
-
-
-def test_mean_volumes_are_those_of_the_regions(here):
-    """One stratum and one number: volumes are lengths, which a grid counts."""
-    columns = write_log(here, 1)
-    bare, gridded = (page_of(here, columns, "--strata", f"walls:{strata}") for strata in ("bare", "one"))
-    volume, error = map(float, re.search(r">all</th>.*?<td>([\d.e-]+)<small>± ([\d.e-]+)", bare, re.S).groups())
-    cells = float(re.search(r">all</th>\s*<td>.*?</td>\s*<td>.*?</td>\s*<td>([\d.]+)</td>", gridded, re.S).group(1))
-    assert volume == pytest.approx(0.02 * cells, abs=4 * error + 0.005)
 
 
 def test_parts_without_an_end_are_left_out_and_told(here):
     page = page_of(here, write_log(here, 2), "--strata", "walls:rare", "--min-stratum", "0")
-    assert "∞" in page
+    assert ">infinite<" in page
     assert "Parts that cover a whole stratum are left out." in page
     assert len(pictures(page)) == 1
 
@@ -139,12 +125,7 @@ def test_parts_without_an_end_are_left_out_and_told(here):
     ],
 )
 def test_the_start_is_found_by_names_or_by_width(state, after, wanted):
-    rng = np.random.default_rng(0)
-    log = Transitions.from_arrays(
-        rng.random((3, len(state))), rng.random((3, 1)), rng.random((3, len(after))), state, ["u"], after
-    )
-    found = starts_of(log)
-    assert found is None if wanted is None else np.array_equal(found, log.state[:, wanted])
+    assert configuration_columns(state, after) == wanted
 
 
 def test_settings_tell_distances_in_words(here):

@@ -15,13 +15,13 @@ from capture_cp.commands.size import Size, coverage_range, size_for_precision
 from capture_cp.conformal.quantile import draws_needed
 from capture_lab.tasks.box import Box
 from commands import refused
+from logs.common import COLUMNS
 
 ERROR = 1e-4
-COLUMNS = ("--state", "x", "y", "--action", "push_x", "push_y", "--next", "next_x", "next_y")
 
 
 def to_log(scores, **settings):
-    return Size(**settings)._to_log(scores)
+    return Size(**settings).to_log(scores)
 
 
 def test_sizes_are_printed_before_anything_is_logged(tmp_path, capsys):
@@ -55,34 +55,21 @@ def test_every_log_of_that_size_or_longer_has_the_scores(shares, tree):
         assert n == 1 or shares.scores(n - 1, tree) < scores
 
 
-def test_six_groups_all_have_their_scores_in_95_of_100_logs():
-    """As a calibration counts them: split like the command, and a tree that takes its share."""
+@pytest.mark.parametrize("purpose", ["scores", "apart"])
+def test_six_groups_have_enough_in_95_of_100_logs_of_that_size(purpose):
+    """Their scores, or so many that no stratum is merged: split like the command, and a tree that takes its share."""
     settings, logs, rng = Size(groups=6), 400, np.random.default_rng(0)
-    n, parts = settings._to_log(9), tuple(settings._shares.parts().values())
+    n = settings.to_log(9) if purpose == "scores" else settings.to_keep_apart()
+    tree = Tree(max_leaves=1, min_stratum=None if purpose == "scores" else 18)
+    parts, enough = tuple(settings.shares.parts().values()), 0
     strata = FunctionStrata(lambda Y: Y[:, 0].astype(int), list("abcdef"))
-    enough = 0
     for seed in range(logs):
         Y = rng.integers(0, 6, (n, 1)).astype(float)
         log = Transitions.from_arrays(np.zeros_like(Y), np.zeros_like(Y), Y).split(parts, seed)[1]
-        cap = Capture(_noise, strata, NearestParticles(1), Tree(max_leaves=1), n_particles=1, seed=seed)
-        enough += (cap.fit(log.X, log.Y).calibration_.sizes >= 9).all()
+        cap = Capture(_noise, strata, NearestParticles(1), tree, n_particles=1, seed=seed).fit(log.X, log.Y)
+        enough += (cap.calibration_.sizes >= 9).all() if purpose == "scores" else cap.merged_ == {}
     assert stats.binomtest(int(enough), logs, 0.95, "less").pvalue > ERROR
     assert enough < logs  # not many more than it takes
-
-
-def test_no_stratum_is_merged_in_95_of_100_logs_of_that_size():
-    settings, logs, rng = Size(groups=6), 400, np.random.default_rng(1)
-    n, parts = settings.to_keep_apart(), tuple(settings._shares.parts().values())
-    strata = FunctionStrata(lambda Y: Y[:, 0].astype(int), list("abcdef"))
-    apart = 0
-    for seed in range(logs):
-        Y = rng.integers(0, 6, (n, 1)).astype(float)
-        log = Transitions.from_arrays(np.zeros_like(Y), np.zeros_like(Y), Y).split(parts, seed)[1]
-        tree = Tree(max_leaves=1, min_stratum=18)
-        cap = Capture(_noise, strata, NearestParticles(1), tree, n_particles=1, seed=seed).fit(log.X, log.Y)
-        apart += cap.merged_ == {}
-    assert stats.binomtest(int(apart), logs, 0.95, "less").pvalue > ERROR
-    assert apart < logs  # not many more than it takes
 
 
 def test_the_size_to_keep_strata_apart_is_told_where_there_are_any(capsys):

@@ -133,15 +133,6 @@ def test_count_agrees_with_regions_and_outcomes_one_by_one(by_stratum):
         assert found.cells.sum() == sum(len(region.cells()) for region in regions)
 
 
-def test_count_does_not_depend_on_blocks_of_draws(by_stratum, monkeypatch):
-    task, caps, X, _ = by_stratum
-    one_method = {"capture": caps["capture"]}
-    whole = counts(one_method, task, X[:100], 7)["capture"]
-    monkeypatch.setattr("capture_lab.studies.montecarlo.BLOCK", 300)
-    blocks = counts(one_method, task, X[:100], 7)["capture"]
-    assert np.array_equal(whole.sums, blocks.sums)
-
-
 # -- the paper's figures --------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from capture_cp import CaptureError, NearestParticles
 from capture_cp.planning import RegionCost
-from capture_cp.planning.foreign import as_numpy, library_of
+from capture_cp.planning.region_cost import as_numpy, library_of
 from planning.test_region_cost import planned
 from planning.test_rollout import calibrated, masks, sequences
 

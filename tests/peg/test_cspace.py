@@ -17,7 +17,6 @@ from capture_lab.tasks.peg.cspace import FEATURES, PegStrata, peg_grid
 from capture_lab.tasks.peg.geometry import MAX_OVERLAP, TOUCH
 from peg.test_geometry import columns, corners, distances
 
-MIRROR = [1, 0, 3, 2, 4, 7, 6, 5]  # where each bit of a fingerprint goes
 SMALL = Grid.between((-0.03, -0.01, -0.6), (0.03, 0.05, 0.6), (2e-3, 2e-3, 0.1))
 
 
@@ -66,13 +65,6 @@ def test_cells_have_the_fingerprint_of_their_centre_by_brute_force(strata):
             found = strata.labels[cell]
             assert (found == INFEASIBLE) == (area > MAX_OVERLAP)
             assert found == INFEASIBLE or strata.names[found] == name
-
-
-def test_grid_is_its_own_mirror_image(strata):
-    swapped = {tuple(bits): m for m, bits in enumerate(strata.features[:, MIRROR].astype(bool))}
-    partner = np.array([swapped[tuple(bits)] for bits in strata.features.astype(bool)] + [INFEASIBLE])
-    labels = strata.labels.reshape(strata.grid.shape)
-    assert np.array_equal(partner[labels], labels[::-1, :, ::-1])
 
 
 # -- strata ---------------------------------------------------------------------------------------------------------------
@@ -155,12 +147,6 @@ def test_bad_poses_are_refused(small, bad):
     for ask in (small.index, small.success):
         with pytest.raises(CaptureError, match="poses"):
             ask(bad)
-
-
-@pytest.mark.parametrize("trim", [-1e-3, 4e-3, math.nan])
-def test_bad_trim_is_refused(trim):
-    with pytest.raises(CaptureError, match="trim"):
-        PegStrata(grid=SMALL, trim=trim)
 
 
 def test_grid_inside_the_table_is_refused():

@@ -12,8 +12,6 @@ from rich.console import Console
 from capture_cp import CaptureWarning
 from capture_cp.cli import main
 from capture_lab.studies.coverage import CoverageStudy
-from capture_lab.studies.montecarlo import Question, count
-from capture_lab.studies.paper import COVERAGE_METHODS, Paper
 from capture_lab.tasks.peg.cspace import REGIMES
 from capture_lab.tasks.peg.options import PegOptions
 from commands import refused
@@ -99,43 +97,11 @@ def test_rows_follow_the_schema(run):
     assert "landings overlapped" in " ".join(printed.split())
 
 
-def test_volumes_can_be_left_out(run):
-    content, printed = run("--methods", "capture", "--volume", 0)
-    assert {row["volume"] for row in content["rows"]} == {None}
-    assert content["rows"][0]["volume_ratio"] is None
-    assert "volume" in printed
-
-
-def test_ratio_and_interval_of_volumes_are_those_of_the_cells_themselves():
-    options = PegOptions()
-    study = CoverageStudy.of(options, methods=("pcp", "capture"), calibration=3000, test=300, tree="label", min_leaf=300)
-    (task,) = study.checked_places().values()
-    caps, test = study.calibrate(task), task.test(0, 300)
-    found = count(caps, task, test, Question(1, 0.1, volume=20), slice(0, 300))
-    asked = {name: cap.predict(test.X, task.prediction_stream(0, 0))[:20] for name, cap in caps.items()}
-    c, u = (caps[name].count_cells(test.X[:20], prediction=asked[name]).sum(axis=1) for name in ("pcp", "capture"))
-    ratio, (low, high) = found["pcp"].volume_ratio(found["capture"])
-    assert ratio == pytest.approx(c.mean() / u.mean())
-    half = 1.96 * np.std(c - ratio * u) / (np.sqrt(20) * u.mean())
-    assert (low, high) == pytest.approx((ratio - half, ratio + half))
-    assert found["capture"].volume_ratio(found["capture"]) == (1.0, [1.0, 1.0])
-
-
 def test_figures_are_written(run, tmp_path):
     pytest.importorskip("matplotlib")
     run("--methods", "lucca", "capture", "--volume", 0, "--figures", tmp_path / "new" / "figures")
     names = {file.name for file in (tmp_path / "new" / "figures").iterdir()}
     assert names == {"peg-spaces.png", "peg-contacts.png", "peg-starts.png", "peg-planar-regions.png"}
-
-
-def test_papers_table_is_whole():
-    printed = Paper.of(PegOptions)
-    for system in ("planar", "arm"):
-        assert all(printed.coverage(system, name, "edge") for name in COVERAGE_METHODS)
-        assert printed.coverage(system, "capture", "free") == 0.91
-        assert printed.coverage(system, "capture", "other") is None
-        assert printed.coverage(system, "particles", "all") is None
-        assert printed.volume_ratio(system, "no-strata") == 1.09
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------------
@@ -149,13 +115,9 @@ def test_papers_table_is_whole():
         (("--trim", 9), "error: trim is 0.009"),
         (("--noise", -1), "error: the peg's noise is -1.0"),
         (("--methods", "captur"), "Did you mean 'capture'?"),
-        (("--methods",), "error: no methods are given"),
-        (("--alpha", 0), "error: alpha is 0.0"),
-        (("--calibration", 0), "error: calibration is 0"),
         (("--volume", -1), "error: volume is -1"),
         (("--mc", 2), "error: mc is 2; test transitions of peg are recorded, expected at most 1."),
         (("--threads", 0), "error: threads is 0"),
-        (("--seed", -1), "error: seed is -1"),
         (("--json", "/no/such/folder/rows.json"), "error: cannot write /no/such/folder/rows.json"),
         (("--figures", "/dev/null/figures"), "error: cannot make the folder /dev/null/figures"),
     ],

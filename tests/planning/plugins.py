@@ -181,3 +181,7 @@ def drifting_step(states, action, noise, params):
 
 class Pushed(Called, cached=True):
     step, stage_cost = step, stage_cost
+
+
+class PushedAroundDisc(Called, cached=True):
+    step, stage_cost, hazard = step, stage_cost, disc_distance

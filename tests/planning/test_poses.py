@@ -13,7 +13,7 @@ from capture_cp import SE2, Capture, Grid, GridStrata, NearestParticles, PerStra
 from capture_cp.capture.horizon import HorizonCapture, Rollouts
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.planning import PythonRollout
-from planning.plugins import by_threads, fused_rollout
+from planning.plugins import fused_rollout
 
 PARTICLES, HORIZON, SEED = 6, 3, 5
 NOISE = np.array([0.05, 0.04, 0.2])
@@ -109,11 +109,6 @@ def test_hazard_is_found_by_looking_at_every_cell(name, k):
             assert found[i, h] == wanted
             met += wanted
     assert met > 100
-
-
-def test_costs_do_not_depend_on_threads():
-    costs = by_threads(fused(calibrated("full turn"), "full turn"), np.array(STARTS["full turn"]), sequences(20), SEED)
-    np.testing.assert_array_equal(*costs)
 
 
 @pytest.mark.parametrize("name", GRIDS)

@@ -75,27 +75,6 @@ def hazard_counts(costs, particles):
 
 
 @pytest.mark.parametrize("hazard", MASKS)
-@pytest.mark.parametrize("groups", ["one", "tree"])
-@pytest.mark.parametrize("k", [1, PARTICLES // 2])
-def test_fused_equals_python_without_noise(world, k, groups, hazard):
-    cap, mask, asked = calibrated(world, NearestParticles(k), groups), masks(world.box)[hazard], sequences()
-    wanted = python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))(START, asked, SEED)
-    np.testing.assert_allclose(fused(cap, mask, noise=0.0)(START, asked, SEED), wanted, atol=1e-9)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("hazard", MASKS)
-@pytest.mark.parametrize("groups", ["one", "tree"])
-@pytest.mark.parametrize("k", [1, PARTICLES // 2])
-def test_fused_equals_python_for_a_step_that_takes_no_noise(world, k, groups, hazard):
-    """A kernel of its own to compile; in short, the tests of `faulty_step` take no noise either."""
-    cap, mask, asked = calibrated(world, NearestParticles(k), groups), masks(world.box)[hazard], sequences()
-    wanted = python(cap, mask, np.zeros((3, 12, PARTICLES, 2)))(START, asked, SEED)
-    still = fused_rollout(cap, plugins.still_step, plugin.stage_cost, push(), mask, (0, 1), 0, compare_step=False)
-    np.testing.assert_allclose(still(START, asked, SEED), wanted, atol=1e-9)
-
-
-@pytest.mark.parametrize("hazard", MASKS)
 @pytest.mark.parametrize("groups", list(GROUPS))
 @pytest.mark.parametrize("k", [1, PARTICLES // 2])
 def test_fused_equals_python_with_the_same_noise(world, k, groups, hazard):

@@ -57,13 +57,6 @@ def test_what_is_watched_ends_where_a_step_ends(moving):
         assert seen.shape == (LOOKS, 7)
 
 
-def test_noise_is_of_the_size_that_is_told():
-    task = task_at()
-    states = np.repeat(task.starts(1), 64, axis=0)
-    targets = system(Physics(noise=0.02))._targets(states, np.zeros((64, 7)), np.random.default_rng(0))
-    assert np.std(targets - states[:, :7]) == pytest.approx(0.02, rel=0.2)
-
-
 def test_wrong_states_and_actions_are_refused(moving):
     states, actions = moving
     true, rng = system(), np.random.default_rng(0)

@@ -3,16 +3,20 @@
 import io
 import shutil
 import time
+import warnings
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from capture_cp import CaptureWarning
+from capture_cp.commands.view import View
 from capture_cp.viewer.serve import open_page
+from robots import made
 from viewer.sessions import VIEW, peg_view, ready, recorded
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SOFTWARE_GL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
@@ -251,3 +255,43 @@ def test_the_peg_has_its_page(browser, monkeypatch):
     wait_until(lambda: served.session.now.trail.shape[0] >= 3, "steps are taken")
     page.close()
     served.stop()
+
+
+# -- a calibration of one's own --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    pytest.importorskip("viser", reason="viser is not installed (extra view)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        folder = made(tmp_path_factory.mktemp("browser"))
+        robot = {"trust": True, "folder": folder, "port": 8961}
+        page = open_page(View(folder / "box.capture", folder / "box-new.csv", **robot), Console(file=io.StringIO()))
+        yield page
+        page.stop()
+
+
+def test_one_steps_through_an_episode(own, browser):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(own.address)
+    says(page, "episode run 1, step 1 of 12")
+    says(page, "Coverage so far")
+    changes(page, lambda: click(page, "Step"), "a step")
+    says(page, "episode run 1, step 2 of 12")
+    changes(page, lambda: push(page, "alpha", "End"), "alpha")
+    changes(page, lambda: push(page, "step", "End"), "the timeline")
+    says(page, "episode run 1, step 12 of 12")
+    changes(page, lambda: choose(page, "recording", "run 3"), "the episode")
+    says(page, "episode run 3, step 1 of 12")
+    click(page, "Play")
+    wait_until(lambda: own.session.time == 11 and not own.session.playing, "the episode is played to its end")
+    choose(page, "recording", "none: by hand")
+    says(page, "by hand: move the sliders")
+    assert errors == []
+    home = urlsplit(own.address).netloc
+    assert all(urlsplit(address.removeprefix("blob:")).netloc in (home, "") for address in asked)
+    page.close()

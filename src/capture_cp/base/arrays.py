@@ -1,4 +1,4 @@
-"""Arrays: counts, digests, the identity of what computes, and safe reading of untrusted .npz files."""
+"""Arrays: digests, the identity of what computes, and safe reading of untrusted .npz files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
+from capture_cp.base.checks import Bools, CaptureError, Floats
 from capture_cp.base.files import check_unpacked
 
-BLOCK = 1 << 20  # rows counted at a time
 DEEPEST = 12  # limit for recursive functions and objects that refer to each other
 
 
@@ -58,23 +57,6 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]
 def rows_where(mask: Bools, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The rows of an array (n, ...) where mask (n,) is true; for short rows ten times faster than array[mask]."""
     return array.take(np.flatnonzero(mask), axis=0)
-
-
-def smallest_type(count: int) -> np.dtype[Any]:
-    """The smallest signed type for the numbers 0, ..., count - 1 of very many rows."""
-    return np.min_scalar_type(-count)
-
-
-def counts_of(labels: npt.NDArray[Any], count: int, where: Bools | None = None) -> Ints:
-    """How often each label 0, ..., count - 1 occurs in labels (n,), or in its rows where `where` (n,) is true: (count,).
-
-    They are counted in blocks: NumPy makes a copy of what it counts, of eight bytes per row.
-    """
-    found = np.zeros(count, dtype=np.int64)
-    for first in range(0, len(labels), BLOCK):
-        rows = slice(first, first + BLOCK)
-        found += np.bincount(labels[rows] if where is None else labels[rows][where[rows]], minlength=count)
-    return found
 
 
 def digest(*arrays: Floats) -> str:

@@ -43,7 +43,7 @@ def finite_array(name: str, value: Any, shape: Sequence[int | None], meaning: st
         bad = ~np.isfinite(array)
         rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
         raise CaptureError(
-            f"{name} has {int(bad.sum())} NaN or infinite values, first in {_rows(rows)}; "
+            f"{name} has {int(bad.sum())} NaN or infinite values, first in {row_numbers(rows)}; "
             "remove or repair those rows before calling."
         )
     return array
@@ -108,16 +108,6 @@ def positive_number(name: str, value: Any, or_zero: bool = False) -> float:
     return number
 
 
-def feasible(name: str, labels: Ints) -> None:
-    """Raise an error if outputs are in infeasible space (label -1): dropping them would void the guarantee."""
-    rows = np.flatnonzero(labels < 0)
-    if len(rows):
-        raise CaptureError(
-            f"{len(rows)} of {len(labels)} rows of {name} lie in infeasible space (stratum -1), first in {_rows(rows)}; "
-            "the guarantee needs every recorded transition, so widen the strata or their tolerance instead of dropping rows."
-        )
-
-
 def _floats(name: str, value: Any, meaning: str) -> Floats:
     try:
         if np.iscomplexobj(value):
@@ -127,7 +117,8 @@ def _floats(name: str, value: Any, meaning: str) -> Floats:
         raise CaptureError(f"{name} is not an array of numbers ({error}); expected shape {meaning}.") from None
 
 
-def _rows(rows: npt.NDArray[np.intp]) -> str:
+def row_numbers(rows: npt.NDArray[np.intp]) -> str:
+    """The first of some row numbers, as text."""
     shown = ", ".join(str(int(row)) for row in rows[:5])
     return f"{'row' if len(rows) == 1 else 'rows'} {shown}{', ...' if len(rows) > 5 else ''}"
 

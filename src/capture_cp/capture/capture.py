@@ -324,7 +324,7 @@ class Capture(Fitted):
 
     @property
     def computed_score(self) -> Score:
-        return self.score_.on(self.device)
+        return self.score_ if self.device == "cpu" else self.score_.on(self.device)
 
     def inputs(self, X: Any) -> Floats:
         """Inputs X, checked to be finite and of shape (n, dx)."""
@@ -391,7 +391,7 @@ class Capture(Fitted):
 
     def check_parts(self, dims: int) -> None:
         super().check_parts(dims)
-        self.score_.on(self.device)
+        _ = self.computed_score  # or an error for a score that the device lacks
 
     def _within(self, q: Floats, X: Floats, Y: Floats, m: Ints, prediction: Any) -> Bools:
         """Membership of rows Y (n * r, dc) with strata m, r of them for each row of X (n, dx), at thresholds q (J,)."""

@@ -16,7 +16,6 @@ from capture_cp.base.checks import (
     Ints,
     confidence_level,
     failure_rate,
-    feasible,
     finite_array,
     whole_number,
 )
@@ -43,7 +42,7 @@ from capture_cp.conformal.gaussian import Gaussians
 from capture_cp.conformal.groups import Groups, Tree
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.scores import NearestParticles, Score
-from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index
+from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, feasible
 
 MOST_ASKED = 64  # number of failure rates whose thresholds are cached
 
@@ -336,6 +335,8 @@ class Fitted(Params, ABC):
         """Warn about groups that are too small for a finite threshold."""
         if simultaneous:
             return self._warn_of_few_runs(q, alpha, confidence)
+        if not np.isinf(q).any():
+            return
         own, sizes = self.partition_.in_use, self.calibration_.counted(confidence)
         small = {j: (self.describe_group(j), int(sizes[j])) for j in own[np.isinf(q[own])].tolist()}
         small = {j: group for j, group in small.items() if group != (self._expected_empty, 0)}

@@ -10,21 +10,21 @@ from typing import Any, Self
 import numpy as np
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, feasible, finite_array, known_name, whole_number
+from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, known_name, whole_number
 from capture_cp.base.streams import Randomness, generator
 from capture_cp.capture.artifact import HORIZON_FORMAT
 from capture_cp.capture.fitted import Fitted
 from capture_cp.capture.horizon_particles import Cloud, count_cells, propagate, within
-from capture_cp.capture.horizon_scores import HorizonScores, groups_of_steps, roles, split_by_step
+from capture_cp.capture.horizon_scores import HorizonScores, checked_horizon_scores, groups_of_steps, roles, split_by_step
 from capture_cp.capture.preflight import check_unseen, checked_scores
 from capture_cp.capture.region import Region
-from capture_cp.capture.saved_arrays import Arrays, checked_data, checked_horizon_scores, checked_partition, checked_size
+from capture_cp.capture.saved_arrays import Arrays, checked_data, checked_partition, checked_size
 from capture_cp.conformal.coverage import HorizonCoverage, horizon_coverage
 from capture_cp.conformal.groups import Groups
 from capture_cp.conformal.scores import Score
 from capture_cp.conformal.thresholds import PER_EPISODE, PER_GROUP
 from capture_cp.data.rollouts import BatchedStep, Rollouts, advance, configuration_axes
-from capture_cp.spaces.strata import GriddedStrata, Strata
+from capture_cp.spaces.strata import GriddedStrata, Strata, feasible
 
 
 class HorizonCapture(Fitted):

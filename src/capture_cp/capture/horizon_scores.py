@@ -13,6 +13,7 @@ import numpy as np
 
 from capture_cp.base.checks import Bools, Floats, Ints
 from capture_cp.base.streams import stream
+from capture_cp.capture.saved_arrays import Arrays, all_between, require
 from capture_cp.conformal.episodes import drawn_rows
 from capture_cp.conformal.groups import Examples, Groups, met
 from capture_cp.conformal.merging import without_borrowers
@@ -121,7 +122,7 @@ class HorizonScores:
         drawn, every = drawn_rows(episodes, stream(0, "HorizonScores")), scores.shape[1]
         steps = np.repeat(rollouts[number], every) if self.weighting == PER_EPISODE else None
         facts = np.repeat(drawn, every), np.repeat(number, every), steps
-        return EpisodeScores.from_groups(scores.ravel(), groups.ravel(), n_groups, *facts)
+        return EpisodeScores.collected(scores.ravel(), groups.ravel(), n_groups, *facts)
 
 
 def split_by_step(
@@ -162,3 +163,20 @@ def roles(held_out: Bools, episodes: Ints, rng: np.random.Generator) -> Ints:
         taken = rng.permutation(different)[: int(SCALE_SHARE * len(different))]
         role[np.isin(episodes, taken)] = SCALES_AND_STEPS
     return role
+
+
+def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int, weighting: str) -> HorizonScores:
+    """Scores of rollouts, checked to have existing groups and roles."""
+    scores = np.asarray(arrays["scores"], dtype=np.float64)
+    groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
+    n = len(scores)
+    sound = (
+        scores.shape == groups.shape == (n, n_steps)
+        and episodes.shape == role.shape == (n,)
+        and n > 0
+        and bool(np.isfinite(scores).all())
+        and all_between(groups, 0, n_groups)
+        and all_between(role, SCALES, THRESHOLDS + 1)
+    )
+    require(sound)
+    return HorizonScores(scores, groups, episodes, role, n_groups, weighting)

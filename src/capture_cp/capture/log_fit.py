@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import digest, rows_where, smallest_type
+from capture_cp.base.arrays import digest, rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, some_rows
 from capture_cp.base.streams import rng_of_chunk
 from capture_cp.capture.capture import Capture
@@ -186,3 +186,8 @@ def _group(partition: Partition, labelled: tuple[Span, Labels]) -> SmallInts:
         m = labels[first : first + len(chunk.X)][wanted].astype(np.int64)
         found.append(partition.groups(rows_where(wanted, chunk.X), m).astype(np.int32))
     return np.concatenate(found)
+
+
+def smallest_type(count: int) -> np.dtype[Any]:
+    """The smallest signed type for the numbers 0, ..., count - 1 of very many rows."""
+    return np.min_scalar_type(-count)

@@ -23,7 +23,7 @@ from capture_cp.capture.region_draws import (
     uniform_sample,
     unwrapped,
 )
-from capture_cp.capture.region_members import POINTS, extract_of, finite_box
+from capture_cp.capture.region_members import POINTS, checked_marks, extract_of, finite_box
 from capture_cp.conformal.scores import NearestParticles, Score
 from capture_cp.spaces.strata import INFEASIBLE, GriddedStrata, Strata, checked_index, grid_of, has_grid
 
@@ -238,7 +238,7 @@ class Region:
         """
         from capture_cp.report.regions import plot_region
 
-        return plot_region(extract_of(self, n, rng, start, outcome), ax, axes, names)
+        return plot_region(extract_of(self, n, rng, *checked_marks(self, start, outcome)), ax, axes, names)
 
     def plot_matrix(
         self,
@@ -254,7 +254,7 @@ class Region:
         """
         from capture_cp.report.regions import plot_pairs
 
-        return plot_pairs(extract_of(self, n, rng, start, outcome), names)
+        return plot_pairs(extract_of(self, n, rng, *checked_marks(self, start, outcome)), names)
 
     def __repr__(self) -> str:
         parts = [f"{name} {self._described(m)}" for m, name in enumerate(self.strata.names)]

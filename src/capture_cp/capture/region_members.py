@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,24 +31,17 @@ class Members(NamedTuple):
     labels: Ints  # (n,)
 
 
-def members_of(regions: Sequence[Region], n: int, rng: Randomness) -> list[Members]:
-    """The centres of the cells of regions of one calibration if its strata have a grid, otherwise n configurations of each.
+def members_of(region: Region, n: int, rng: Randomness) -> Members:
+    """The centres of a region's cells if its strata have a grid, otherwise n configurations.
 
     A part too thin to be visible among them gets more samples: a fraction of `1 / SEEN`.
     """
     n = whole_number("n", n, 1)
-    if not has_grid(regions[0].strata):
-        rng = generator(rng)
-        return [_sample_of(region, n, rng) for region in regions]
-    cells, strata = [region.cells() for region in regions], grid_of(regions[0].strata)
-    together, ends = np.concatenate(cells), np.cumsum([len(some) for some in cells])[:-1]
-    centres, labels = strata.require_grid().centre(together), strata.labels[together].astype(np.int64)
-    parts = zip(regions, np.split(centres, ends), np.split(labels, ends))
-    return [Members(unwrapped(region, Y), m) for region, Y, m in parts]
-
-
-def _sample_of(region: Region, n: int, rng: np.random.Generator) -> Members:
-    Y = region.sample(n, rng)  # one generator for all strata, so that a seed does not draw the same numbers for each
+    if has_grid(region.strata):
+        strata, cells = grid_of(region.strata), region.cells()
+        return Members(unwrapped(region, strata.require_grid().centre(cells)), strata.labels[cells].astype(np.int64))
+    rng = generator(rng)  # one for all strata, so that a seed does not draw the same numbers for each
+    Y = region.sample(n, rng)
     labels = np.asarray(region.strata.index(Y))
     for m, name in enumerate(region.strata.names):
         here = int((labels == m).sum())
@@ -69,46 +60,34 @@ def _more(region: Region, n: int, stratum: str, rng: np.random.Generator) -> Flo
         return np.empty((0, region.dims))
 
 
-def extract_of(region: Region, n: int, rng: Randomness, start: Any = None, outcome: Any = None) -> Extract:
-    """All that pictures show of a region, with the start and the true outcome of its step where they are known."""
+def checked_marks(region: Region, start: Any, outcome: Any) -> tuple[Floats | None, Floats | None]:
+    """The start and the true outcome of a step, (dc,) each, where they are given."""
     given, meaning = {"start": start, "outcome": outcome}, "(dc,): one configuration"
-    marks = {name: None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items()}
-    starts, outcomes = (None if Y is None else Y[None] for Y in marks.values())
-    inside = None if outcomes is None else [bool(region.contains(_wrapped(region, outcomes))[0])]
-    return extracts_of([region], n, rng, starts, outcomes, inside)[0]
+    start, outcome = (None if Y is None else finite_array(name, Y, (region.dims,), meaning) for name, Y in given.items())
+    return start, outcome
 
 
-def extracts_of(
-    regions: Sequence[Region], n: int, rng: Randomness, starts: Floats | None, outcomes: Floats | None, inside: Any
-) -> list[Extract]:
-    """All that pictures show of r regions of one calibration, with starts and outcomes (r, dc) where they are known.
+def extract_of(
+    region: Region, n: int, rng: Randomness, start: Floats | None, outcome: Floats | None, inside: bool | None = None
+) -> Extract:
+    """All that pictures show of a region, with the start and the true outcome of its step where they are known.
 
-    `inside` (r,) is whether the regions contain the outcomes.
+    `inside` is whether the region contains the outcome, if that is already known.
     """
-    one = regions[0]
-    members, spacing = (
-        members_of(regions, n, rng),
-        grid_of(one.strata).require_grid().spacing if has_grid(one.strata) else None,
-    )
+    if inside is None and outcome is not None:
+        inside = bool(region.contains(_wrapped(region, outcome[None]))[0])
 
     def index(Y: Floats) -> Ints:
-        return np.asarray(one.strata.index(_wrapped(one, Y)))
+        return np.asarray(region.strata.index(_wrapped(region, Y)))
 
-    def classify(region: Region, Y: Floats) -> Ints:
+    def classify(Y: Floats) -> Ints:
         return np.where(region.contains(_wrapped(region, Y)), index(Y), -2)
 
-    places = [
-        [None] * len(regions) if Y is None else [unwrapped(region, place) for region, place in zip(regions, Y)]
-        for Y in (starts, outcomes)
-    ]
-    held = [None] * len(regions) if inside is None else map(bool, inside)
-    clouds = [(unwrapped(region, particles_of(region.prediction)), middles(region)) for region in regions]
-    columns = zip(members, clouds, *places, held, [partial(classify, region) for region in regions])
-    names = tuple(one.strata.names)
-    return [
-        Extract(names, some.Y, some.labels, cloud, start, outcome, hit, turns, spacing, asked, index)
-        for some, (cloud, turns), start, outcome, hit, asked in columns
-    ]
+    members, cloud = members_of(region, n, rng), unwrapped(region, particles_of(region.prediction))
+    start, outcome = (None if Y is None else unwrapped(region, Y) for Y in (start, outcome))
+    spacing = grid_of(region.strata).require_grid().spacing if has_grid(region.strata) else None
+    names, turns = tuple(region.strata.names), middles(region)
+    return Extract(names, *members, cloud, start, outcome, inside, turns, spacing, classify, index)
 
 
 def _wrapped(region: Region, Y: Floats) -> Floats:

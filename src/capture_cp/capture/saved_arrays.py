@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, whole_number
 from capture_cp.base.layouts import NODE
-from capture_cp.capture.horizon_scores import SCALES, THRESHOLDS, HorizonScores
 from capture_cp.conformal.drift import LEVELS
 from capture_cp.conformal.partition import Partition
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
@@ -61,18 +60,18 @@ def checked_partition(arrays: Arrays, n_inputs: int, n_strata: int, n_groups: in
         roots.shape == (n_strata,)
         and features.ndim == 2
         and len(features) == n_strata
-        and _all_between(roots, 0, len(nodes))
-        and (grown is None or (grown.shape == roots.shape and _all_between(grown, 0, len(nodes))))
+        and all_between(roots, 0, len(nodes))
+        and (grown is None or (grown.shape == roots.shape and all_between(grown, 0, len(nodes))))
         and (rare is None or rare.shape == roots.shape)
-        and _all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
-        and all(_all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
+        and all_between(nodes["feature"][inner], 0, n_inputs + features.shape[1])
+        and all(all_between(nodes[side][inner], 0, len(nodes)) for side in ("left", "right"))
         and all((nodes[side][inner] > number[inner]).all() for side in ("left", "right"))
         and len(np.unique(nodes[["left", "right"]][inner].tolist())) == 2 * inner.sum()
         and 1 <= n_groups <= len(nodes)
-        and _all_between(nodes["group"][leaf], 0, n_groups)
-        and _all_between(nodes["group"], -1, n_groups)
+        and all_between(nodes["group"][leaf], 0, n_groups)
+        and all_between(nodes["group"], -1, n_groups)
     )
-    _require(sound)
+    require(sound)
     return Partition(nodes, roots, features, n_inputs, grown, rare)
 
 
@@ -90,7 +89,7 @@ def checked_group_scores(
         and bool(np.isfinite(scores).all())
         and all((np.diff(scores[a:b]) >= 0).all() for a, b in pairwise(starts))
     )
-    _require(sound)
+    require(sound)
     if "weights" in arrays:
         return partition, _checked_weights(scores, starts, arrays)
     if "drawn" not in arrays:
@@ -105,17 +104,17 @@ def _checked_episodes(found: EpisodeScores) -> EpisodeScores:
     sound = (
         found.drawn.shape == found.scores.shape
         and found.drawn.dtype == np.uint8
-        and _all_between(found.drawn, 0, 2)
+        and all_between(found.drawn, 0, 2)
         and (steps is None or _weighted(steps, found))
         and (steps is not None if episode is None else _numbered(episode, found))
     )
-    _require(sound)
+    require(sound)
     return found
 
 
 def _weighted(steps: npt.NDArray[Any], found: EpisodeScores) -> bool:
     """Whether lengths of episodes (n,) add up to as many episodes as there are drawn steps."""
-    sound = steps.shape == found.scores.shape and steps.dtype == np.int64 and _all_between(steps, 1, len(found.scores) + 1)
+    sound = steps.shape == found.scores.shape and steps.dtype == np.int64 and all_between(steps, 1, len(found.scores) + 1)
     return bool(sound and abs((1.0 / steps).sum() - found.drawn.sum()) <= 1e-6 * len(found.scores))
 
 
@@ -130,40 +129,25 @@ def _checked_weights(scores: npt.NDArray[np.float64], starts: npt.NDArray[np.int
         and 0.0 < largest[0] < np.inf
         and bool(((weights >= 0) & (weights <= largest[0])).all())  # NaN is neither
     )
-    _require(sound)
+    require(sound)
     return WeightedScores(scores, starts, weights, float(largest[0]))
 
 
 def _numbered(episode: npt.NDArray[Any], found: EpisodeScores) -> bool:
     """Whether episode numbers (n,) are consistent: 0, 1, ... without gaps, one row drawn, as many as `steps` if known."""
     count = int(found.drawn.sum(dtype=np.int64))
-    if episode.shape != found.scores.shape or episode.dtype != np.int64 or not _all_between(episode, 0, count):
+    if episode.shape != found.scores.shape or episode.dtype != np.int64 or not all_between(episode, 0, count):
         return False
     rows, drawn = np.bincount(episode, minlength=count), np.bincount(episode[found.drawn > 0], minlength=count)
     return bool((drawn == 1).all() and (found.steps is None or (rows[episode] == found.steps).all()))
 
 
-def checked_horizon_scores(arrays: Arrays, n_steps: int, n_groups: int, weighting: str) -> HorizonScores:
-    """Scores of rollouts, checked to have existing groups and roles."""
-    scores = np.asarray(arrays["scores"], dtype=np.float64)
-    groups, episodes, role = (np.asarray(arrays[name], dtype=np.int64) for name in ("groups", "units", "role"))
-    n = len(scores)
-    sound = (
-        scores.shape == groups.shape == (n, n_steps)
-        and episodes.shape == role.shape == (n,)
-        and n > 0
-        and bool(np.isfinite(scores).all())
-        and _all_between(groups, 0, n_groups)
-        and _all_between(role, SCALES, THRESHOLDS + 1)
-    )
-    _require(sound)
-    return HorizonScores(scores, groups, episodes, role, n_groups, weighting)
-
-
-def _require(sound: Any) -> None:
+def require(sound: Any) -> None:
+    """Raise an error for arrays that do not fit together."""
     if not sound:
         raise CaptureError(UNSOUND)
 
 
-def _all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:
+def all_between(values: npt.NDArray[Any], low: int, stop: int) -> bool:
+    """Whether all values are from `low` to below `stop`."""
     return bool(((values >= low) & (values < stop)).all())

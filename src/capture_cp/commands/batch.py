@@ -112,18 +112,20 @@ def check_log(
         level = history.level
         history.check_new(n, digests, asked.X, asked.Y)
     coverage = cap.tallied(asked.inside, asked.m, asked.groups, float(alpha), None, episodes)
-    R, group, here = asked.R[rows], asked.groups[rows].astype(np.int64), asked.inside[rows]
+    R, group = asked.R[rows], asked.groups[rows].astype(np.int64)
     each = level / len(QUESTIONS)
     part = each if history is None else each * history.share
-    together = cap.partition_.grown.components(cap.strata.names)
+    together = cap.partition_.grown.components(cap.strata.names)  # strata that share groups are tested together
+    where = {name: here for name, groups in together.items() if (here := np.isin(group, groups)).any()}
     assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
-    single = cap.calibration_.single
+    outcomes = Outcomes.of(cap.calibration_.single, R, group, asked.inside[rows], alpha, confidence)
     order = _order(monitor, R, group, rows, each)
+    p_values = monitor.p_values[-len(rows) :]
     found = [
         order,
-        *_scores(monitor.p_values[-len(rows) :], group, together, part),
-        *_coverage(Outcomes.of(single, R, group, here, alpha, confidence), together, part),
-        *_inputs(cap, asked.sampled, log.X_names, part),
+        *_findings("scores", {name: _ranks(p_values[here]) for name, here in where.items()}, part),
+        *_findings("coverage", {name: _share(outcomes, here) for name, here in where.items()}, part),
+        *_findings("inputs", _inputs(cap, asked.sampled, log.X_names), part),
     ]
     checked = BatchCheck(coverage, tuple(found), level, len(rows), digest_of_chunks(digests))
     if history is not None:
@@ -191,47 +193,36 @@ def _order(monitor: Monitor, R: Floats, group: Ints, rows: Ints, level: float) -
     return Finding("order", "all, over time", p, says, level, before or first is not None)
 
 
-def _scores(p_values: Floats, group: Ints, together: dict[str, Ints], level: float) -> list[Finding]:
-    """Where do scores drift? Ranks among earlier scores should be uniform wherever groups are shared by some strata."""
+def _findings(question: str, found: Mapping[str, tuple[float, str]], level: float) -> list[Finding]:
+    """The p-value, corrected for their number, and what was seen of each thing that the question is about."""
+    corrected = holm([p for p, _ in found.values()]).tolist()
+    return [Finding(question, name, p, says, level, p <= level) for (name, (_, says)), p in zip(found.items(), corrected)]
+
+
+def _ranks(p_values: Floats) -> tuple[float, str]:
+    """Do scores drift? Ranks among earlier scores should be uniform wherever groups are shared by some strata."""
     from scipy import stats
 
-    of = {name: p_values[np.isin(group, groups)] for name, groups in together.items()}
-    of = {name: p for name, p in of.items() if len(p)}
-    corrected = holm([float(stats.kstest(p, "uniform").pvalue) for p in of.values()])
-    return [
-        Finding("scores", name, float(p), _direction(of[name]), level, bool(p <= level)) for name, p in zip(of, corrected)
-    ]
-
-
-def _direction(p_values: Floats) -> str:
     mean = float(p_values.mean())
     grown = "larger" if mean < 0.5 else "smaller"
-    return f"{grown} than {100 * max(mean, 1 - mean):.0f}% of earlier ones on average; 50 expected"
+    says = f"{grown} than {100 * max(mean, 1 - mean):.0f}% of earlier ones on average; 50 expected"
+    return float(stats.kstest(p_values, "uniform").pvalue), says
 
 
-def _coverage(outcomes: Outcomes, together: dict[str, Ints], level: float) -> list[Finding]:
+def _share(outcomes: Outcomes, here: Bools) -> tuple[float, str]:
     """Is coverage below 1 - alpha by more than the chance of the batch, and of the calibration?"""
-    where = {name: np.isin(outcomes.group, groups) for name, groups in together.items()}
-    where = {name: here for name, here in where.items() if here.any()}
-    corrected = holm([outcomes.shortfall(here) for here in where.values()]).tolist()
-    found = []
-    for (name, here), p in zip(where.items(), corrected):
-        says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} guaranteed"
-        found.append(Finding("coverage", name, p, says, level, p <= level))
-    return found
+    says = f"{outcomes.held[here].sum()} of {here.sum()} inside, {1 - outcomes.alpha:.0%} guaranteed"
+    return outcomes.shortfall(here), says
 
 
-def _inputs(cap: Capture, X: Floats, names: tuple[str, ...], level: float) -> list[Finding]:
+def _inputs(cap: Capture, X: Floats, names: tuple[str, ...]) -> dict[str, tuple[float, str]]:
     """Which inputs are distributed otherwise than those of the calibration?"""
     summary = cap.data_.get("inputs")
     if summary is None:
-        return []
-    corrected = holm(column_p_values(summary, X))
+        return {}
     middle = len(summary["ranks"]) // 2
-    return [
-        Finding("inputs", name, float(p), f"median {np.median(x):.4g}, it was {values[middle]:.4g}", level, bool(p <= level))
-        for name, p, x, values in zip(names, corrected, X.T, summary["values"])
-    ]
+    says = [f"median {np.median(x):.4g}, it was {values[middle]:.4g}" for x, values in zip(X.T, summary["values"])]
+    return dict(zip(names, zip(column_p_values(summary, X), says)))
 
 
 # -- batch after batch ----------------------------------------------------------------------------------------------------

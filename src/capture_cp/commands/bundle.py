@@ -7,7 +7,7 @@ what a file names is imported only if the user says that the file is trusted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
+from capture_cp.base.checks import CaptureError, Floats, confidence_level, finite_array, whole_number
 from capture_cp.base.files import Pathlike
 from capture_cp.capture.artifact import read
 from capture_cp.capture.capture import Capture
@@ -37,80 +37,81 @@ MOST_RESIDUALS = 512  # of the training transitions, that the built-in model kee
 
 def load_calibration(
     path: Pathlike,
-    model: Model | None = None,
-    strata: Strata | None = None,
+    model: Model | Pathlike | None = None,
+    strata: Strata | Pathlike | None = None,
     trust: bool = False,
     folder: Pathlike = ".",
 ) -> Capture:
     """A calibration that `capture calibrate` saved, ready to use; give `model` and `strata` only if they were your own.
 
+    For one that `capture gap` saved, they are model files: of the simulator, and of contact modes where that is another.
+    By default they are those beside the calibration.
+
     With `trust` those of your own that are not given are imported by the names that the file holds, from modules that are
     installed or lie in `folder`. To import a module runs it: only for files that you trust.
     """
-    facts = robot_facts(path)
-    if trust and model is None and is_object_name(facts.get("model")):
-        model = user_model(str(facts["model"]), Path(folder))
-    if trust and strata is None and is_object_name(facts.get("strata")):
-        strata = user_strata(str(facts["strata"]), Path(folder))
-    for name, what, given in (("model", "a model", model), ("strata", "strata", strata)):
-        if given is None and not brings(facts, name):
-            named = is_object_name(facts.get(name))
-            called = f" ({facts[name]})" if named else ""
+    facts, found = robot_facts(path), dict[str, Any](model=model, strata=strata)
+    if "gap" in facts:
+        from capture_cp.gap.saved import loaded
+
+        return loaded(path, facts, model, strata)
+    for what in missing(facts, found):
+        name, a = facts.get(what), "a model" if what == "model" else "strata"
+        named = is_object_name(name)
+        if named and trust:
+            found[what] = OWN[what](str(name), Path(folder))
+        else:
+            called = f" ({name})" if named else ""
             way_out = ", or with trust=True, which imports it by that name" if named else ""
             raise CaptureError(
-                f"calibration {path} was made with {what} of your own{called}; call load_calibration(path, {name}=...)"
+                f"calibration {path} was made with {a} of your own{called}; call load_calibration(path, {what}=...)"
                 f"{way_out}."
             )
-    model = model if model is not None else LinearModel.from_facts(facts[_BROUGHT["model"]])
-    strata = strata if strata is not None else one_stratum(_grid(facts[_BROUGHT["strata"]]))
-    return Capture.load(path, model, strata)
+    if found["model"] is None:
+        found["model"] = LinearModel.from_facts(facts["linear"])
+    if found["strata"] is None:
+        found["strata"] = one_stratum(_grid(facts["grid"]))
+    return Capture.load(path, **found)
 
 
 def named_calibration(
-    path: Path,
-    facts: Mapping[str, Any],
-    model: str | None,
-    strata: str | None,
-    folder: Path,
-    trust: bool,
-    Y: Floats | None = None,
+    path: Path, facts: Mapping[str, Any], model: str | None, strata: str | None, folder: Path, trust: bool
 ) -> Capture:
-    """A calibration with its model and strata: those it brings, those a command names, or with `trust` those it names.
+    """A calibration with its model and strata: those it contains, those a command names, or with `trust` those it names.
 
     Args:
         path: the file, `facts` what `robot_facts` reads from it.
         model, strata: `module:object`, or None.
         folder: where their modules lie that are not installed.
         trust: whether names out of the file may be imported.
-        Y: configurations (n, dc) that the strata must answer for.
     """
-    own = {"model": None if model == LINEAR else model, "strata": strata}
-    for option in own:
-        if own[option] is None and not brings(facts, option):
-            name = facts.get(option)
-            if not is_object_name(name):
-                raise CaptureError(
-                    f"calibration {path} was made with your own {option}, whose name it does not hold; give --{option} "
-                    "module:object."
-                )
-            if not trust:
-                raise CaptureError(
-                    f"calibration {path} was made with --{option} {name}; give that (or --trust to import the names that "
-                    "the file holds)."
-                )
-            own[option] = str(name)
-    found_model = None if own["model"] is None else user_model(own["model"], folder)
-    found_strata = None if own["strata"] is None else user_strata(own["strata"], folder, Y)
-    return load_calibration(path, found_model, found_strata)
+    if "gap" in facts:
+        return load_calibration(path, model, strata)
+    named = {"model": None if model == LINEAR else model, "strata": strata}
+    for option in missing(facts, named):
+        name = facts.get(option)
+        if not is_object_name(name):
+            raise CaptureError(
+                f"calibration {path} was made with your own {option}, whose name it does not hold; give --{option} "
+                "module:object."
+            )
+        if not trust:
+            raise CaptureError(
+                f"calibration {path} was made with --{option} {name}; give that (or --trust to import the names that "
+                "the file holds)."
+            )
+    found = {option: OWN[option](name, folder) for option, name in named.items() if name is not None}
+    return load_calibration(path, **found, trust=trust, folder=folder)
 
 
-#: Under what name the built-in model and strata are in a calibration.
-_BROUGHT = {"model": "linear", "strata": "grid"}
+#: How a model and strata are found by their names, and under what name a calibration contains the built-in ones.
+OWN: dict[str, Callable[[str, Path], Any]] = {"model": user_model, "strata": user_strata}
+_CONTAINED = {"model": "linear", "strata": "grid"}
 
 
-def brings(facts: Mapping[str, Any], what: str) -> bool:
-    """Whether a calibration with these facts contains its "model" or its "strata"."""
-    return _BROUGHT[what] in facts
+def missing(facts: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Which of "model" and "strata" are neither given nor contained in a calibration with these facts."""
+    return [what for what, value in given.items() if value is None and _CONTAINED[what] not in facts]
 
 
 def robot_facts(path: Pathlike) -> Mapping[str, Any]:
@@ -122,10 +123,20 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
         isinstance(columns, dict)
         and all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in columns.values())
         and all(isinstance(facts.get(name), str | None) for name in ("episode", "time", "clock", "model", "strata"))
+        and all(isinstance(facts.get(name, 0.5), float | None) for name in ("alpha", "confidence"))
+        and isinstance(facts.get("steps", 1), int)
     )
     if not sound:
         raise CaptureError(f"calibration {path} is damaged; calibrate again.")
+    confidence_level(facts.get("confidence"))
     return dict(facts)
+
+
+def input_names(cap: Capture) -> list[str] | None:
+    """Names of the inputs of a calibration that `capture calibrate` made, (dx,); None where they are not known."""
+    columns = cap.data_.get("robot", {}).get("columns", {})
+    names = [*columns.get("state", ()), *columns.get("action", ())]
+    return names if len(names) == cap.n_inputs_ else None
 
 
 def is_object_name(name: Any) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +13,7 @@ import tyro
 from rich.console import Console
 
 from capture_cp.base.arrays import digest_of_chunks
-from capture_cp.base.checks import (
-    CaptureError,
-    confidence_level,
-    failure_rate,
-    known_name,
-    positive_number,
-    whole_number,
-)
+from capture_cp.base.checks import CaptureError, confidence_level, failure_rate, known_name, positive_number, whole_number
 from capture_cp.base.files import check_writable
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
@@ -31,21 +22,11 @@ from capture_cp.capture.methods import METHODS, method
 from capture_cp.capture.preflight import training_memories
 from capture_cp.commands import options
 from capture_cp.commands.bundle import LinearModel, grid_around, grid_facts
-from capture_cp.commands.cautions import (
-    duplicate_cautions,
-    far_cautions,
-    group_cautions,
-    heard,
-    listen,
-    merge_cautions,
-    print_cautions,
-    turn_cautions,
-    unit_cautions,
-)
+from capture_cp.commands.cautions import fit_cautions, listening, log_cautions, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.options import CHECK, LINEAR, TRAIN, Distances, Shares
-from capture_cp.commands.reading import Split, Survey, columns_after, columns_of, opened, shared_rows, survey
-from capture_cp.commands.report import coverage_by_stratum, group_table, write_report
+from capture_cp.commands.reading import Split, Survey, columns_of, opened, shared_rows, survey
+from capture_cp.commands.report import MOST_GROUPS, GroupRows, coverage_table, group_rows, group_table, write_report
 from capture_cp.commands.user_objects import user_model, user_strata
 from capture_cp.conformal.coverage import Coverage
 from capture_cp.conformal.groups import PerStratum, Tree
@@ -59,7 +40,6 @@ from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
 GROWING = 200_000  # transitions that grow a tree: of more, its twenty leaves would hardly gain, and it would take far longer
-GroupRows = list[dict[str, Any]]
 CALIBRATED = tuple(name for name in METHODS if name != "particles")
 
 
@@ -89,7 +69,7 @@ class Calibrate:
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
     steps: Annotated[int, tyro.conf.arg(help="With --following: predict so many rows ahead.")] = 1
-    clock: options.Clock = "received"
+    clock: options.Clock = None
     model: Annotated[
         str, tyro.conf.arg(help="module:object, called as model(X, n_particles, rng) -> (n, L, dc); or linear.")
     ] = LINEAR
@@ -136,14 +116,13 @@ class Calibrate:
         if self.computing.here:
             Thread(target=_import_ahead).start()
         log = self._read(console)
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
-            listen()
+        with listening() as heard, self.computing.running(self.folder) as running:
             split = Split.of(log, self._shares.parts(), self.seed)
             model, strata, seen = self._model(split, running("reading the log"))
             cap = self._fit(model, strata, split, seen, running("calibrating"))
             coverage, cautions = self._check(cap, split, seen, running("checking"))
-        cautions += heard(caught)
-        groups = self._group_rows(cap, coverage)
+        cautions += heard
+        groups = group_rows(cap, coverage, self.alpha, self.confidence)
         self._print(console, cap, coverage, groups, split, cautions)
         self._save(console, cap, coverage, groups, cautions)
         self._write_report(console, cap, coverage, groups, seen.parts["to check"], cautions)
@@ -157,10 +136,31 @@ class Calibrate:
     def _shares(self) -> Shares:
         return Shares(self.train_share if self.linear else 0.0, self.check_share)
 
+    @property
+    def _report_file(self) -> Path:
+        return self.report if self.report is not None else self.out.with_suffix(".html")
+
+    def _check_settings(self) -> None:
+        failure_rate(self.alpha)
+        confidence_level(self.confidence)
+        known_name("method", self.method, CALIBRATED)
+        for name, least in {"particles": 1, "min_leaf": 1, "seed": 0, "min_stratum": 0}.items():
+            if getattr(self, name) is not None:
+                whole_number(name.replace("_", "-"), getattr(self, name), least)
+        if self.farthest is not None:
+            positive_number("farthest", self.farthest)
+        parts = self._shares.parts()
+        for name, part in (("check-share", "to check"), ("train-share", "to train")):
+            if part not in parts and (name == "check-share" or self.linear):
+                raise CaptureError(f"{name} is 0; expected a fraction above 0, such as 0.25.")
+        for file in (self.out, self._report_file, self.json):
+            check_writable(file)
+
+    # -- the steps ----------------------------------------------------------------------------------------------------
+
     def _read(self, console: Console) -> TransitionLog:
-        names = columns_after(self.next, self.following)
-        more: dict[str, Any] = {"episode": self.episode, "time": self.time, "clock": self.clock, "steps": self.steps}
-        logged = LoggedTransitions(self.data, self.state, self.action, **names, **more)
+        columns = self.state, self.action, self.next or None, self.episode, self.time, self.following or None
+        logged = LoggedTransitions(self.data, *columns, self.clock or "received", steps=self.steps)
         self.distances.of(logged.next_names)
         return opened(logged, console)
 
@@ -207,13 +207,10 @@ class Calibrate:
     def _check(self, cap: Capture, split: Split, seen: Survey, run: Runner[Any]) -> tuple[Coverage, list[str]]:
         """Coverage on what was held out, and what may be wrong with the log."""
         coverage = self._coverage(cap, split, seen.parts["to check"], run)
+        angles = self.distances.angular(seen.sample.next_names)
         return coverage, [
-            *unit_cautions(seen.sample),
-            *turn_cautions(seen.sample, self.distances.angular(seen.sample.next_names)),
-            *duplicate_cautions(shared_rows(seen, split), seen.stride > 1),
-            *merge_cautions(cap),
-            *group_cautions(cap, self.alpha, self.confidence, split.log.X_names),
-            *far_cautions(cap, seen.parts["to check"], self.seed),
+            *log_cautions(cap, seen.sample, seen.parts["to check"], self.alpha, self.confidence, self.seed),
+            *fit_cautions(cap, seen.sample, angles, shared_rows(seen, split), seen.stride > 1),
         ]
 
     def _coverage(self, cap: Capture, split: Split, kept: Transitions, run: Runner[Any]) -> Coverage:
@@ -235,48 +232,30 @@ class Calibrate:
         facts: dict[str, Any] = {
             "columns": columns_of(log, bool(self.following), self.steps),
             "steps": self.steps,
-            "clock": self.clock,
-            "episode": self.episode,
-            "time": self.time,
-            "alpha": self.alpha,
-            "confidence": self.confidence,
             "log_sha256": digest_of_chunks(seen.digests),
             "model": None if self.linear else self.model,
-            "strata": self.strata,
         }
+        facts |= {name: getattr(self, name) for name in ("clock", "episode", "time", "alpha", "confidence", "strata")}
         if isinstance(cap.model, LinearModel):
             facts["linear"] = cap.model.facts()
         if self.strata is None and isinstance(cap.strata, GriddedStrata):
             facts["grid"] = grid_facts(cap.strata.grid)
         return facts
 
+    # -- what comes out -----------------------------------------------------------------------------------------------
+
     def _print(
         self, console: Console, cap: Capture, coverage: Coverage, groups: GroupRows, split: Split, cautions: list[str]
     ) -> None:
         sizes = ", ".join(f"{size:,} {name}" for name, size in split.sizes.items())
         unit = "transitions" if self.episode is None else "transitions of whole episodes"
-        shown = coverage_by_stratum("what was held out", coverage, self.episode is not None), group_table(groups, self.alpha)
         console.print(f"{sizes} ({unit})", highlight=False)
         if not (self.linear or training_memories(cap.model)):
             unknown = f"note: {self.model} has no method trained_on(X, Y), so its training data is unknown"
             console.print(f"{unknown}; make sure that it was not this log.", highlight=False, markup=False)
-        console.print(*shown, sep="\n")
+        console.print(coverage_table("what was held out", coverage, self.episode is not None).printed("stratum"))
+        console.print(group_table(groups, coverage, MOST_GROUPS).printed("group"))
         print_cautions(console, cautions)
-
-    def _group_rows(self, cap: Capture, coverage: Coverage) -> GroupRows:
-        names = [name for part in ("state", "action") for name in cap.data_["robot"]["columns"][part]]
-        q = cap.group_thresholds(self.alpha, confidence=self.confidence)
-        return [
-            {
-                "group": cap.describe_group(j, names if len(names) == cap.n_inputs_ else None),
-                "calibration": row.calibration,
-                "threshold": float(q[j]) if q[j] < math.inf else None,
-                "coverage": row.coverage if row.n else None,
-                "ci95": list(row.ci95),
-                "n": row.n,
-            }
-            for j, row in enumerate(coverage.groups)
-        ]
 
     def _save(self, console: Console, cap: Capture, coverage: Coverage, groups: GroupRows, cautions: list[str]) -> None:
         cap.save(self.out)
@@ -284,10 +263,6 @@ class Calibrate:
         if self.json is not None:
             rows = coverage.rows(data=str(self.data), method=self.method)
             write_rows(self.json, rows, self, groups=groups, merged=cap.merged_, warnings=cautions)
-
-    @property
-    def _report_file(self) -> Path:
-        return self.report if self.report is not None else self.out.with_suffix(".html")
 
     def _write_report(
         self, console: Console, cap: Capture, coverage: Coverage, groups: GroupRows, kept: Transitions, cautions: list[str]
@@ -299,24 +274,6 @@ class Calibrate:
         with stage("writing the report"):
             write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
-
-    def _check_settings(self) -> None:
-        failure_rate(self.alpha)
-        confidence_level(self.confidence)
-        known_name("method", self.method, CALIBRATED)
-        for name in ("particles", "min_leaf"):
-            whole_number(name.replace("_", "-"), getattr(self, name), 1)
-        whole_number("seed", self.seed, 0)
-        if self.min_stratum is not None:
-            whole_number("min-stratum", self.min_stratum, 0)
-        if self.farthest is not None:
-            positive_number("farthest", self.farthest)
-        parts = self._shares.parts()
-        for name, part in (("check_share", "to check"), ("train_share", "to train")):
-            if part not in parts and (name == "check_share" or self.linear):
-                raise CaptureError(f"{name.replace('_', '-')} is 0; expected a fraction above 0, such as 0.25.")
-        for file in (self.out, self._report_file, self.json):
-            check_writable(file)
 
 
 def _import_ahead() -> None:

@@ -1,14 +1,16 @@
-"""Warnings about possible problems in a log that can still be used."""
+"""Warnings about possible problems in a log that can still be used, and how commands print them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
 
 import numpy as np
 from rich.console import Console
 
-from capture_cp.base.checks import CaptureWarning, Floats
+from capture_cp.base.checks import CaptureWarning
 from capture_cp.capture.capture import Capture
 from capture_cp.commands.options import axes_before
 from capture_cp.data.roles import wraps
@@ -19,21 +21,41 @@ SMALL_STEP = 1.0  # rad: where most steps are larger, one of a full turn says no
 ORDERS = 6.0  # decimal orders of magnitude between scales from which units are taken to be mixed
 
 
-def listen() -> None:
-    """Inside `warnings.catch_warnings(record=True)`: record our warnings except the one that `group_cautions` replaces."""
-    warnings.simplefilter("always", CaptureWarning)
-    warnings.filterwarnings("ignore", message=TOO_FEW, category=CaptureWarning)
-
-
-def heard(caught: Sequence[warnings.WarningMessage]) -> list[str]:
-    """Our warnings among those that were recorded, each once."""
-    return list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, CaptureWarning)))
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """A list that after the block holds our warnings, each once, except the one that `group_cautions` replaces."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CaptureWarning)
+        warnings.filterwarnings("ignore", message=TOO_FEW, category=CaptureWarning)
+        yield found
+    found += dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, CaptureWarning))
 
 
 def print_cautions(console: Console, cautions: Sequence[str]) -> None:
     """Print warnings as they are, one by one."""
     for caution in cautions:
         console.print(f"warning: {caution}", style="yellow", highlight=False, markup=False)
+
+
+def print_alarm(console: Console, sentence: str) -> NoReturn:
+    """Print what is wrong, and end the command with the status of an alarm."""
+    console.print(sentence, style="red", highlight=False, markup=False)
+    raise SystemExit(1)
+
+
+def log_cautions(
+    cap: Capture, log: Transitions, new: Transitions, alpha: float, confidence: float | None, seed: int
+) -> list[str]:
+    """Warnings about the units of a log, the groups of a calibration, and `new` transitions far from their prediction."""
+    return [*unit_cautions(log), *group_cautions(cap, alpha, confidence, log.X_names), *far_cautions(cap, new, seed)]
+
+
+def fit_cautions(
+    cap: Capture, log: Transitions, angles: Sequence[str], shared: Sequence[tuple[str, str, int, int]], estimated: bool
+) -> list[str]:
+    """Warnings about a log that was split and calibrated on: its angles, the rows that parts share, merged strata."""
+    return [*turn_cautions(log, angles), *duplicate_cautions(shared, estimated), *merge_cautions(cap)]
 
 
 def group_cautions(cap: Capture, alpha: float, confidence: float | None, inputs: Sequence[str] | None) -> list[str]:
@@ -78,37 +100,29 @@ def far_cautions(cap: Capture, log: Transitions, seed: int) -> list[str]:
     if cap.farthest is None:
         return []
     R = cap.scores(cap.predict(log.X, seed), log.next)
-    beyond = cap.farthest < R
-    if not beyond.any():
-        return []
-    return [
-        f"{int(beyond.sum())} of {len(R)} transitions are farther from their prediction than {cap.farthest:g}, up to "
-        f"{R.max():.4g}: --farthest is too small, so coverage is not guaranteed where it limits regions; "
-        "calibrate with a larger value, or without it."
-    ]
+    beyond = int((cap.farthest < R).sum())
+    trouble = (
+        f"{beyond} of {len(R)} transitions are farther from their prediction than {cap.farthest:g}, up to {R.max():.4g}: "
+        "--farthest is too small, so coverage is not guaranteed where it limits regions; calibrate with a larger value, or "
+        "without it."
+    )
+    return [trouble] if beyond else []
 
 
 def unit_cautions(log: Transitions) -> list[str]:
     """Warnings about columns with very different scales, which probably have different units."""
-    found = [
-        _mixed(
-            "next configuration", log.next, log.next_names, "distances between configurations depend only on the large ones"
-        ),
-        _mixed("state and action", log.X, log.X_names, "are they all in the units that the model expects?"),
-    ]
-    return [sentence for sentence in found if sentence is not None]
-
-
-def _mixed(what: str, columns: Floats, names: Sequence[str], trouble: str) -> str | None:
-    scale = columns.std(axis=0)
-    moving = np.flatnonzero(scale > 0)
-    if len(moving) < 2:
-        return None
-    small, large = moving[np.argmin(scale[moving])], moving[np.argmax(scale[moving])]
-    if np.log10(scale[large]) - np.log10(scale[small]) <= ORDERS:
-        return None
-    spreads = f"{names[large]} spreads by {scale[large]:.3g} and {names[small]} by {scale[small]:.3g}"
-    return f"mixed units? Of the {what}, {spreads}: {trouble}; rescale the columns if this is not intended."
+    found = []
+    for what, columns, names, trouble in (
+        ("next configuration", log.next, log.next_names, "distances between configurations depend only on the large ones"),
+        ("state and action", log.X, log.X_names, "are they all in the units that the model expects?"),
+    ):
+        scales = sorted((scale, name) for scale, name in zip(columns.std(axis=0).tolist(), names) if scale > 0)
+        (small, one), (large, other) = (scales or [(1.0, "")])[0], (scales or [(1.0, "")])[-1]
+        if np.log10(large) - np.log10(small) > ORDERS:
+            spreads = f"{other} spreads by {large:.3g} and {one} by {small:.3g}"
+            rescale = "rescale the columns if this is not intended"
+            found.append(f"mixed units? Of the {what}, {spreads}: {trouble}; {rescale}.")
+    return found
 
 
 def duplicate_cautions(shared: Sequence[tuple[str, str, int, int]], estimated: bool) -> list[str]:

@@ -20,7 +20,7 @@ from capture_cp.certificates.page import verdict_table, write_certificate_page
 from capture_cp.certificates.risks import FAILURE, SUCCESS, Risk, checked_risks
 from capture_cp.certificates.standing import Standing
 from capture_cp.certificates.verdict import Correction, judge
-from capture_cp.commands.cautions import print_cautions
+from capture_cp.commands.cautions import print_alarm, print_cautions
 from capture_cp.conformal.coverage import clopper_pearson
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import table_of, write_rows
@@ -78,8 +78,7 @@ class CertifyOutcomes:
             rows = [asdict(one) | {"steps": None if one.steps != one.steps else one.steps} for one in verdict.candidates]
             write_rows(self.json, rows, self)
         if verdict.best is None:
-            console.print("No setting is certified: allow larger rates, or log more episodes.", style="red")
-            raise SystemExit(1)
+            print_alarm(console, "No setting is certified: allow larger rates, or log more episodes.")
         certificate = Certificate.of(verdict, self.about or self.outcomes.stem)
         console.print(certificate.claim, style="green", highlight=False, markup=False)
         if self.certificate is not None:
@@ -143,11 +142,9 @@ class CheckCertificate:
         check_writable(self.history)
         certificate = Certificate.load(self.certificate)
         episodes = Outcomes.read(self.outcomes, self.setting, self.outcome)
-        standing = (
-            Standing(certificate, level)
-            if self.history is None
-            else Standing.begun_or_continued(self.history, certificate, level)
-        )
+        standing = Standing(certificate, level)
+        if self.history is not None:
+            standing = Standing.begun_or_continued(self.history, certificate, level)
         standing.update(episodes)
         if standing.seen(self.outcomes):
             again = "if these are the same episodes, they now count twice; in that case begin a new --history."
@@ -164,14 +161,11 @@ class CheckCertificate:
         if self.history is not None:
             standing.save(self.history)  # last, so that outcomes whose check failed can be given again
         if alarms:
-            console.print(
+            print_alarm(
+                console,
                 f"The certificate no longer holds: {', '.join(alarms)} more often than certified. Find out what has "
                 "changed, and certify again.",
-                style="red",
-                highlight=False,
-                markup=False,
             )
-            raise SystemExit(1)
         console.print("No evidence against the certificate.")
 
     def _table(self, standing: Standing) -> Table:

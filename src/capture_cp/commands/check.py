@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +15,11 @@ from capture_cp.base.checks import CaptureError, failure_rate, probability, whol
 from capture_cp.base.files import check_writable
 from capture_cp.commands import options
 from capture_cp.commands.batch import BatchCheck, History, check_log
-from capture_cp.commands.bundle import named_calibration, robot_facts
-from capture_cp.commands.cautions import far_cautions, group_cautions, heard, listen, print_cautions, unit_cautions
+from capture_cp.commands.bundle import robot_facts
+from capture_cp.commands.cautions import listening, log_cautions, print_alarm, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
-from capture_cp.commands.reading import Remembered, beginning, check_fits, made_from, opened, remembered
-from capture_cp.commands.report import coverage_by_stratum
-from capture_cp.data.transitions import Transitions
+from capture_cp.commands.reading import Remembered, beginning, made_from, opened
+from capture_cp.commands.report import coverage_table
 from capture_cp.report.output import table_of, write_rows
 
 
@@ -74,36 +72,39 @@ class Check(Remembered):
         self._check_settings()
         facts = robot_facts(self.calibration)
         alpha = self.alpha if self.alpha is not None else failure_rate(facts.get("alpha", 0.1))
-        log = opened(remembered(self, self.calibration, facts, self.data, self.episode), console)
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
-            listen()
-            Y = log.next if isinstance(log, Transitions) else None
-            cap = named_calibration(self.calibration, facts, self.model, self.strata, self.folder, self.trust, Y)
-            check_fits(cap, log, self.data)
-            confidence = self.confidence if self.confidence is not None else facts.get("confidence")
+        confidence = self.confidence if self.confidence is not None else facts.get("confidence")
+        with listening() as heard, self.computing.running(self.folder) as running:
+            cap = self.calibrated(self.calibration, facts)
+            log = opened(self.logged(cap, self.calibration, facts, self.data, self.episode), console)
             history = None
             if self.history is not None:
                 history = History.begun_or_continued(self.history, cap, self.alarm, self.seed)
-            settings = alpha, confidence, self.alarm, self.seed, history
-            found = check_log(cap, log, *settings, running("checking"))
+            found = check_log(cap, log, alpha, confidence, self.alarm, self.seed, history, running("checking"))
             if found.sha256 in made_from(facts):
                 raise CaptureError(f"{self.data} is a log that the calibration was made from; give it new transitions.")
-            few = group_cautions(cap, alpha, confidence, log.X_names)
             some = beginning(log)
-            far = far_cautions(cap, some, self.seed)
-        cautions = [*unit_cautions(some), *few, *far, *heard(caught)]
-        console.print(coverage_by_stratum(self.data.name, found.coverage, some.episode is not None))
+            cautions = log_cautions(cap, some, some, alpha, confidence, self.seed)
+        cautions += heard
+        console.print(coverage_table(self.data.name, found.coverage, some.episode is not None).printed("stratum"))
         console.print(self._table(found, history))
         print_cautions(console, cautions)
+        first = None if history is None else history.alarm
         if self.json is not None:
             rows = found.coverage.rows(data=str(self.data), calibration=str(self.calibration))
-            findings = [asdict(finding) for finding in found.findings]
+            findings, alarm = [asdict(finding) for finding in found.findings], bool(found.alarms) or first is not None
             batch = None if history is None else len(history.batches)
-            alarm = bool(found.alarms) or (history is not None and history.alarm is not None)
             write_rows(self.json, rows, self, findings=findings, alarm=alarm, batch=batch, warnings=cautions)
         if history is not None and self.history is not None:
             history.save(self.history)  # last, so that a batch whose check failed can be given again
-        self._conclude(console, found, history)
+        if not found.alarms and first is None:
+            console.print("No evidence against the calibration.")
+            return
+        where, anew = found.alarms_about, "calibrate on new transitions"
+        if history is not None and first is not None:
+            anew += ", with a new --history"
+            if first["batch"] < len(history.batches):
+                where = f"{first['about']}, since batch {first['batch']} of {self.history}"
+        print_alarm(console, f"The coverage guarantee no longer holds: {where}. Find out what has changed, and {anew}.")
 
     def _table(self, found: BatchCheck, history: History | None) -> Table:
         rows = [
@@ -127,24 +128,6 @@ class Check(Remembered):
             f"If nothing has changed, the probability of any alarm is at most {self.alarm:g}, {valid}. "
             f"{found.outcomes:,} independent outcomes were tested."
         )
-
-    def _conclude(self, console: Console, found: BatchCheck, history: History | None) -> None:
-        first = None if history is None else history.alarm
-        if not found.alarms and first is None:
-            console.print("No evidence against the calibration.")
-            return
-        where, anew = found.alarms_about, "calibrate on new transitions"
-        if history is not None and first is not None:
-            anew += ", with a new --history"
-            if first["batch"] < len(history.batches):
-                where = f"{first['about']}, since batch {first['batch']} of {self.history}"
-        console.print(
-            f"The coverage guarantee no longer holds: {where}. Find out what has changed, and {anew}.",
-            style="red",
-            highlight=False,
-            markup=False,
-        )
-        raise SystemExit(1)
 
     def _check_settings(self) -> None:
         if self.alpha is not None:

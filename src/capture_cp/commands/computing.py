@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -45,33 +45,27 @@ class Computing:
         """Whether the work is done in this process."""
         return self.backend == "loky" and self.jobs in (None, 1)
 
-    def check(self) -> None:
-        """Raise an error for settings that contradict each other."""
-        if self.jobs is not None:
-            whole_number("jobs", self.jobs, 1)
-        if self.cluster is not None and self.backend == "loky":
-            raise CaptureError(
-                f"--cluster {self.cluster} needs --backend dask or ray; this machine's processes have no address."
-            )
-
     @contextmanager
     def running(self, folder: Path) -> Iterator[Running]:
         """While the block lasts, `running("reading")` gives a runner that does its work with a bar of that name.
 
         `folder` holds the user's own modules.
         """
-        self.check()
+        if self.jobs is not None:
+            whole_number("jobs", self.jobs, 1)
+        if self.cluster is not None and self.backend == "loky":
+            raise CaptureError(
+                f"--cluster {self.cluster} needs --backend dask or ray; this machine's processes have no address."
+            )
         jobs = self.jobs or (1 if self.backend == "loky" else os.cpu_count() or 1)
-        there = nullcontext() if self.backend == "loky" else workers(self.backend, jobs, self.cluster)
-        with there, progress_bar() as progress:
+        with workers(self.backend, jobs, self.cluster), progress_bar() as progress:
             yield partial(self._runner, progress, str(folder.resolve()), jobs)
 
     def _runner(self, progress: Progress, folder: str, jobs: int, description: str) -> Runner[Any]:
         def run(work: Callable[[Any], Any], spans: Sequence[Any]) -> Iterator[Any]:
-            elsewhere = None if self.here else Shipped.of(work, folder)
             bar = progress.add_task(description, total=len(spans), visible=len(spans) > 1)
-            results = map(work, spans) if elsewhere is None else (one for _, one in run_parts(elsewhere, spans, jobs))
-            for result in results:
+            sent = work if self.here else Shipped.of(work, folder)
+            for _, result in run_parts(sent, spans, jobs):
                 progress.advance(bar)
                 yield result
             progress.remove_task(bar)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,13 +16,15 @@ from capture_cp.base.files import check_writable
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.extending import extend_calibration, merge_calibrations, sources_of
 from capture_cp.commands import options
-from capture_cp.commands.batch import BatchCheck, check_log
-from capture_cp.commands.bundle import named_calibration, robot_facts
-from capture_cp.commands.cautions import heard, listen, print_cautions
+from capture_cp.commands.batch import check_log
+from capture_cp.commands.bundle import input_names, robot_facts
+from capture_cp.commands.cautions import listening, print_alarm, print_cautions
 from capture_cp.commands.computing import Computing, ComputingOptions
-from capture_cp.commands.reading import Remembered, check_fits, made_from, opened, remembered
+from capture_cp.commands.reading import Remembered, made_from, opened
 from capture_cp.data.source import kind_of
 from capture_cp.report.output import table_of
+
+NOT_ADDED = "Nothing is saved. Calibrate again, or give --anyway if the guarantee is meant for both logs together."
 
 
 @dataclass(frozen=True)
@@ -60,28 +60,26 @@ class Extend(Remembered):
         sites = [file for file in self.data if kind_of(file) == "calibration"]
         facts = [robot_facts(file) for file in (self.calibration, *sites)]
         alpha, confidence = failure_rate(facts[0].get("alpha", 0.1)), facts[0].get("confidence")
-        with warnings.catch_warnings(record=True) as caught, self.computing.running(self.folder) as running:
-            listen()
-            found = before = self._named(self.calibration, facts[0])
+        with listening() as heard, self.computing.running(self.folder) as running:
+            found = before = self.calibrated(self.calibration, facts[0])
             if sites:
-                found = merge_calibrations([before, *(self._named(file, fact) for file, fact in zip(sites, facts[1:]))])
+                found = merge_calibrations([before, *map(self.calibrated, sites, facts[1:])])
             made = [one for fact in facts for one in made_from(fact)]
             for file in (file for file in self.data if file not in sites):
-                log = opened(remembered(self, self.calibration, facts[0], file, self.episode), console)
-                check_fits(found, log, file)
+                log = opened(self.logged(found, self.calibration, facts[0], file, self.episode), console)
                 check = check_log(found, log, alpha, confidence, self.alarm, self.seed, None, running("checking"))
-                self._conclude(console, check)
+                if check.alarms:
+                    console.print(f"The new log looks different: {check.alarms_about}.", style="red", markup=False)
+                    if not self.anyway:
+                        print_alarm(console, NOT_ADDED)
                 found = extend_calibration(found, log, self.alone, running("extending"))
                 made = [check.sha256, *([] if self.alone else made)]
             if made:
                 found.data_["robot"] = dict(facts[0]) | {"log_sha256": made[0], "extended_by": made[1:]}
             console.print(_growth(before, found, alpha, confidence))
-        print_cautions(console, heard(caught))
+        print_cautions(console, heard)
         found.save(self.out)
         console.print(f"Saved calibration: {self.out}", markup=False)
-
-    def _named(self, file: Path, facts: Mapping[str, Any]) -> Capture:
-        return named_calibration(file, facts, self.model, self.strata, self.folder, self.trust)
 
     def _check_settings(self) -> None:
         if not self.data:
@@ -92,26 +90,16 @@ class Extend(Remembered):
         whole_number("seed", self.seed, 0)
         check_writable(self.out)
 
-    def _conclude(self, console: Console, checked: BatchCheck) -> None:
-        if not checked.alarms:
-            return
-        console.print(f"The new log looks different: {checked.alarms_about}.", style="red", highlight=False, markup=False)
-        if not self.anyway:
-            console.print(
-                "Nothing is saved. Calibrate again, or give --anyway if the guarantee is meant for both logs together."
-            )
-            raise SystemExit(1)
-
 
 def _growth(before: Capture, after: Capture, alpha: float, confidence: Any) -> Table:
     """Scores and thresholds of each group, before and after."""
-    logs = len(sources_of(after))
+    logs, names = len(sources_of(after)), input_names(before)
     rows = []
     old, new = (cap.group_thresholds(alpha, confidence=confidence) for cap in (before, after))
     for j in range(after.partition_.base.n_groups):
         sizes = [f"{int(cap.calibration_.sizes[j]):,}" for cap in (before, after)]
         shown = [f"{q[j]:.4g}" if q[j] < float("inf") else "infinite" for q in (old, new)]
-        rows.append([escape(after.describe_group(j)), *sizes, *shown])
+        rows.append([escape(after.describe_group(j, names)), *sizes, *shown])
     title = f"{after.data_['rows']:,} transitions of {logs} {'log' if logs == 1 else 'logs'}, alpha {alpha:g}"
     headings = "group", "scores before", "now", "threshold before", "now"
     return table_of(title, headings, rows, "Number of scores and threshold of each group, before and now.")

@@ -19,6 +19,7 @@ from capture_cp.base.progress import stage
 from capture_cp.commands import options
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.user_objects import named_object
+from capture_cp.data.source import kind_of
 from capture_cp.gap.measure import FARTHEST, amounts
 from capture_cp.gap.result import Gap, measure_gap
 from capture_cp.models.simulators import PROGRAM
@@ -113,6 +114,13 @@ class MeasureGap:
     ] = ()
     particles: Annotated[int, tyro.conf.arg(help="Number of particles, with --randomise or --noise.")] = 16
     k: Annotated[int | None, tyro.conf.arg(help="The error is that of the k-th nearest particle, by default half.")] = None
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(help="Also save a calibration of a model file, for capture check and view, and for planners."),
+    ] = None
+    save_simulator: Annotated[
+        str | None, tyro.conf.arg(help="The simulator that --out saves, by default the first model file.", metavar="NAME")
+    ] = None
     report: Annotated[Path, tyro.conf.arg(help="File for the page.")] = Path("gap.html")
     json: Annotated[Path | None, tyro.conf.arg(help="Also write rows and the content of the page to this JSON file.")] = None
     folder: options.Folder = Path()
@@ -121,7 +129,7 @@ class MeasureGap:
 
     def run(self, console: Console) -> None:
         """Recognise, simulate, state; print the table and write the page."""
-        for file in (self.report, self.json, self.columns_file):
+        for file in (self.report, self.json, self.columns_file, self.out):
             check_writable(file)
         if self.example:
             self._run_example(console)
@@ -145,6 +153,11 @@ class MeasureGap:
             self._measure(console, named, Path(log), {"first_line": SIMULATED})
 
     def _measure(self, console: Console, simulators: list[tuple[str, Any]], log: Path, more: dict[str, Any]) -> None:
+        if self.out is not None:
+            from capture_cp.gap.saved import chosen_simulator
+
+            files = [name for name, one in simulators if isinstance(one, Path) and kind_of(one) == "model"]
+            chosen_simulator(files, self.save_simulator, bool(self.mode_column or self.mode_code))
         with self.computing.running(self.folder) as running:
             gap = measure_gap(
                 simulators,
@@ -169,6 +182,10 @@ class MeasureGap:
                 from capture_cp.gap.page import write_page
 
                 write_page(self.report, document)
+        if self.out is not None:
+            with stage("calibrating"):
+                gap.calibration(self.save_simulator).save(self.out)
+            console.print(f"Saved calibration: {self.out}", markup=False)
         console.print(
             f"No page: {trouble}" if trouble else f"Page: {self.report} (one file; open it in any browser)", markup=False
         )
@@ -249,7 +266,7 @@ class MeasureGap:
             with written_whole(self.columns_file) as temporary:
                 temporary.write_text(columns.toml(), encoding="utf-8")
         console.print(table_of("Columns of the log", ("holds", "columns", "unit", "recognised"), columns.table(), left=_ALL))
-        notes = [*part.log.notes, *(f"{one.name}: {one.note}." for one in part.simulators if one.note)]
+        notes = [*part.log.notes, *part.diverged(), *(f"{one.name}: {one.note}." for one in part.simulators if one.note)]
         for note in notes:
             console.print(f"note: {note}", highlight=False, markup=False)
         for table in tables(gap):

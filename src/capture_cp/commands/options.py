@@ -32,12 +32,8 @@ FollowingColumns = Annotated[
     tyro.conf.arg(help="Instead of --next: columns that hold it in the next row of the same episode.", metavar="COLUMN ..."),
 ]
 Clock = Annotated[
-    Literal["received", "header"],
-    tyro.conf.arg(help="Bags only: use the time when messages were received, or the stamp in their headers."),
-]
-RememberedClock = Annotated[
     Literal["received", "header"] | None,
-    tyro.conf.arg(help="Bags only: time of receipt or header stamp; by default the one used to calibrate."),
+    tyro.conf.arg(help="Bags only: time of receipt, the default, or header stamp; a calibration remembers its own."),
 ]
 EpisodeColumn = Annotated[
     str | None,
@@ -194,3 +190,11 @@ def axes_before(log: Transitions) -> list[tuple[int, int]]:
     """Columns of next configuration and state that are one thing before and after, by their names."""
     names = map(plain, log.next_names)
     return [(after, log.state_names.index(name)) for after, name in enumerate(names) if name in log.state_names]
+
+
+def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[int] | None:
+    """Columns of the state that are the configuration: those named like the next one, or all if they are as many."""
+    names = list(map(plain, after))
+    if all(name in state for name in names):
+        return [state.index(name) for name in names]
+    return list(range(len(state))) if len(state) == len(names) else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy.typing as npt
 from rich.console import Console
 
 from capture_cp.base.arrays import digest
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, whole_number
+from capture_cp.base.checks import CaptureError, Floats, Ints, whole_number
 from capture_cp.base.progress import stage
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.preflight import check_unseen
 from capture_cp.commands import options
+from capture_cp.commands.bundle import named_calibration
 from capture_cp.commands.user_objects import labels_of_user, refuse_infeasible
 from capture_cp.conformal.episodes import part_of_rows
 from capture_cp.conformal.scores import Model
@@ -29,9 +31,8 @@ IN_MEMORY = 32_000_000  # numbers of a log up to which all of it is kept in memo
 BEGINNING = 200_000  # transitions of a longer one that stand for it
 #: Rows of a log, or of a part of it, that stand for all of them where that suffices.
 SAMPLE = 200_000
-#: Rows that the linear model is trained on.
-TRAINED = 1_000_000
-BLOCK = 1 << 20  # rows that are numbered at a time
+#: Most rows of a part that stand for it: the linear model is trained on a million.
+MOST = {"to train": 1_000_000, "to check": SAMPLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,28 +43,40 @@ class Remembered:
     action: options.ActionColumns = ()
     next: options.NextColumns = ()
     following: options.FollowingColumns = ()
-    clock: options.RememberedClock = None
+    clock: options.Clock = None
     time: options.TimeColumn = None
     model: options.RememberedModel = None
     strata: options.RememberedStrata = None
     trust: options.Trust = False
     folder: options.Folder = Path()
 
+    def calibrated(self, file: Path, facts: Mapping[str, Any]) -> Capture:
+        """A calibration, of which `facts` are known, with its model and strata."""
+        return named_calibration(file, facts, self.model, self.strata, self.folder, self.trust)
 
-def remembered(
-    command: Remembered, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None
-) -> LoggedTransitions:
-    """The log in `file` by the columns that a command names, `episode` among them, or else that a calibration remembers."""
-    known = facts.get("columns", {})
-    given = "next" if command.next else "following" if command.following else ""
-    last = given or ("following" if "following" in known else "next")
-    columns: dict[str, Any] = {name: getattr(command, name) or known.get(name) for name in ("state", "action", last)}
-    missing = [f"--{name}" for name, names in columns.items() if not names and not (name == "action" and name in known)]
-    if missing:
-        raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
-    more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": command.time or facts.get("time")}
-    more["steps"] = whole_number("steps of the calibration", facts.get("steps", 1), 1)
-    return LoggedTransitions(file, **columns, **more, clock=command.clock or facts.get("clock") or "received")
+    def logged(self, cap: Capture, calibration: Path, facts: Mapping[str, Any], file: Path, episode: str | None) -> Any:
+        """The log in `file` by the columns that are named, `episode` among them, or else that a calibration remembers."""
+        if "gap" in facts:
+            from capture_cp.gap.saved import new_transitions
+
+            return new_transitions(cap, file, episode)
+        known = facts.get("columns", {})
+        given = "next" if self.next else "following" if self.following else ""
+        last = given or ("following" if "following" in known else "next")
+        columns: dict[str, Any] = {name: getattr(self, name) or known.get(name) for name in ("state", "action", last)}
+        missing = [f"--{name}" for name, names in columns.items() if not names and not (name == "action" and name in known)]
+        if missing:
+            raise CaptureError(f"calibration {calibration} remembers no columns; name them with {', '.join(missing)}.")
+        more: dict[str, Any] = {"episode": episode or facts.get("episode"), "time": self.time or facts.get("time")}
+        more["steps"] = whole_number("steps of the calibration", facts.get("steps", 1), 1)
+        log = LoggedTransitions(file, **columns, **more, clock=self.clock or facts.get("clock") or "received")
+        dx, dc = len(log.X_names), len(log.next_names)
+        if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
+            raise CaptureError(
+                f"{file} has {dx} inputs and {dc} numbers of a configuration by the columns named; the calibration has "
+                f"{cap.n_inputs_} and {cap.n_outputs_}."
+            )
+        return log
 
 
 def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
@@ -77,30 +90,10 @@ def opened(log: LoggedTransitions, console: Console) -> TransitionLog:
     return found
 
 
-def columns_after(next: Sequence[str], following: Sequence[str]) -> dict[str, Any]:
-    """Which columns hold the configuration after a step, as `LoggedTransitions` takes them."""
-    if bool(next) == bool(following):
-        given = "both of --next and --following are" if next else "neither --next nor --following is"
-        raise CaptureError(
-            f"{given} given; name the columns of the configuration after a step, or those that hold it in the following row."
-        )
-    return {"next": next} if next else {"following": following}
-
-
 def columns_of(log: TransitionLog, follows: bool, steps: int = 1) -> dict[str, list[str]]:
     """The columns of a log by their parts, as a calibration remembers them; of several steps the actions of the first."""
     last = {"following": [name.removeprefix("next_") for name in log.next_names]} if follows else {"next": [*log.next_names]}
     return {"state": list(log.state_names), "action": list(log.action_names[: len(log.action_names) // steps]), **last}
-
-
-def check_fits(cap: Capture, log: TransitionLog, file: Path) -> None:
-    """Reject a log whose number of columns differs from the calibration's."""
-    dx, dc = len(log.X_names), len(log.next_names)
-    if (dx, dc) != (cap.n_inputs_, cap.n_outputs_):
-        raise CaptureError(
-            f"{file} has {dx} inputs and {dc} numbers of a configuration by the columns named; the calibration has "
-            f"{cap.n_inputs_} and {cap.n_outputs_}."
-        )
 
 
 def made_from(facts: Mapping[str, Any]) -> list[str]:
@@ -138,20 +131,12 @@ class Split:
 
     def part(self, name: str) -> LogPart:
         """One of the parts."""
-        return LogPart(self.log, self._where(name))
+        return LogPart(self.log, self.number == self.names.index(name))
 
     def some(self, name: str, most: int) -> Ints:
         """At most so many transitions of a part, evenly spaced: row numbers, ascending."""
-        number, seen, found = self.names.index(name), 0, []
-        stride = -(-self.sizes[name] // most)
-        for first in range(0, len(self.number), BLOCK):  # row numbers of all at once would take eight bytes each
-            rows = first + np.flatnonzero(self.number[first : first + BLOCK] == number)
-            found.append(rows[-seen % stride :: stride])
-            seen += len(rows)
-        return np.concatenate(found)
-
-    def _where(self, name: str) -> Bools:
-        return np.asarray(self.number == self.names.index(name))
+        rows = np.flatnonzero(self.number == self.names.index(name))
+        return rows[:: -(-len(rows) // most)]
 
 
 @dataclass(frozen=True)
@@ -181,22 +166,19 @@ def survey(split: Split, strata: Strata | None, model: Model | None, name: str, 
     """Read a log once. `strata` and `model` are the user's own, if any; `name` is what errors call the strata."""
     log, n = split.log, len(split.number)
     stride = -(-n // SAMPLE)
-    most = {"to train": TRAINED, "to check": SAMPLE}
-    samples = [np.arange(0, n, stride), *(split.some(part, most[part]) for part in split.names if part in most)]
-    wanted = np.zeros(n, dtype=bool)
-    for rows in samples:
-        wanted[rows] = True
+    known = {part: split.some(part, most) for part, most in MOST.items() if part in split.names}
+    samples, wanted = [np.arange(0, n, stride), *known.values()], np.zeros(n, dtype=bool)
+    wanted[np.concatenate(samples)] = True
     look = partial(in_columns, partial(_look, strata, model, name, folder, stride))
     found = zip(*run(look, LogPart.whole(log).spans(wanted)))
     digests, low, high, outside, X, Y, episode, marks = map(np.concatenate, found)
     if len(outside):
         refuse_infeasible(name, len(outside), n, outside)
     there, ds = np.flatnonzero(wanted), len(log.state_names)
-    names, run_names = (log.state_names, log.action_names, log.next_names), episode if len(episode) else None
-    kept = Transitions(X[:, :ds], X[:, ds:], Y, *names, run_names, None, log.episode_name, log.time_name)
+    names, runs = (log.state_names, log.action_names, log.next_names), episode if len(episode) else None
+    kept = Transitions(X[:, :ds], X[:, ds:], Y, *names, runs, None, log.episode_name, log.time_name)
     sample, *parts = [kept.rows(np.searchsorted(there, rows)) for rows in samples]
-    named = dict(zip([part for part in split.names if part in most], parts))
-    return Survey(digests.tolist(), low.min(axis=0), high.max(axis=0), sample, named, marks, stride)
+    return Survey(digests.tolist(), low.min(axis=0), high.max(axis=0), sample, dict(zip(known, parts)), marks, stride)
 
 
 def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, stride: int, chunk: Chunk) -> tuple[Any, ...]:
@@ -209,32 +191,27 @@ def _look(strata: Strata | None, model: Model | None, name: str, folder: Path, s
         outside = chunk.first + np.flatnonzero(labels_of_user(strata, name, folder, Y) == INFEASIBLE)
     low, high = ([[end(column) for column in Y.T]] for end in (np.min, np.max))  # several times faster than min(axis=0)
     episode = rows[:0] if chunk.episode is None else chunk.episode[rows]
-    marks = marked(X, Y, chunk.first, stride)
+    hashes = row_hashes(X, Y)  # which rows have a mark depends on the hash alone, so equal ones do
+    marked = np.flatnonzero(hashes % np.uint64(stride) == 0)
+    marks = np.stack([(chunk.first + marked).astype(np.uint64), hashes[marked]], axis=1)
     return [digest(X, Y)], low, high, outside, X.take(rows, axis=0), Y.take(rows, axis=0), episode, marks
 
 
-def marked(X: Floats, Y: Floats, first: int, stride: int) -> npt.NDArray[np.uint64]:
-    """Row and hash of one of `stride` transitions X (n, dx), Y (n, dc), numbered from `first`: (k, 2).
-
-    Equal transitions have equal hashes, and which ones have a mark depends on the hash alone: where two parts of a log share
-    rows, their marks do.
-    """
+def row_hashes(X: Floats, Y: Floats) -> npt.NDArray[np.uint64]:
+    """A hash of each transition X (n, dx), Y (n, dc): (n,). Equal transitions have equal ones."""
     found = np.full(len(X), 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in (*X.T, *Y.T):
         found ^= (column + 0.0).view(np.uint64)  # no negative zeros
         found *= np.uint64(0xBF58476D1CE4E5B9)
         found ^= found >> np.uint64(29)
     found *= np.uint64(0x94D049BB133111EB)
-    found ^= found >> np.uint64(32)
-    chosen = np.flatnonzero(found % np.uint64(stride) == 0)
-    return np.stack([(first + chosen).astype(np.uint64), found[chosen]], axis=1)
+    return found ^ (found >> np.uint64(32))
 
 
-def shared_rows(found: Survey, split: Split) -> Sequence[tuple[str, str, int, int]]:
+def shared_rows(found: Survey, split: Split) -> list[tuple[str, str, int, int]]:
     """Pairs of parts that share transitions: both names, how many of the second are in the first, and how many it has."""
     part = split.number[found.marks[:, 0].astype(np.int64)]
     hashes = {name: found.marks[part == i, 1] for i, name in enumerate(split.names)}
-    sizes, names = split.sizes, split.names
-    pairs = [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
-    counts = [(one, two, int(np.isin(hashes[two], hashes[one]).sum()) * found.stride) for one, two in pairs]
-    return [(one, two, min(count, sizes[two]), sizes[two]) for one, two, count in counts if count]
+    counts = {pair: int(np.isin(hashes[pair[1]], hashes[pair[0]]).sum()) for pair in combinations(split.names, 2)}
+    sizes = split.sizes
+    return [(*pair, min(count * found.stride, sizes[pair[1]]), sizes[pair[1]]) for pair, count in counts.items() if count]

@@ -1,4 +1,4 @@
-"""Reports of a calibration: tables in a terminal, and a page with tables and figures of regions."""
+"""What is reported of a calibration: tables, in a terminal and on a page alike, and the page with figures of regions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.markup import escape
-from rich.table import Table
 
-from capture_cp.base.checks import CaptureWarning, Floats
+from capture_cp.base.checks import CaptureWarning
 from capture_cp.base.streams import generator, stream
 from capture_cp.capture.capture import Capture
-from capture_cp.commands.bundle import LinearModel
-from capture_cp.commands.report_figures import MeanVolume, mean_volumes, region_figures
+from capture_cp.commands.bundle import input_names
+from capture_cp.commands.report_figures import region_figures
 from capture_cp.conformal.coverage import Coverage, CoverageRow
 from capture_cp.conformal.drift import Outcomes, holm
 from capture_cp.conformal.episodes import episode_numbers, one_of_each
 from capture_cp.conformal.thresholds import EpisodeScores, GroupScores
-from capture_cp.data.transitions import CHUNK, Transitions
+from capture_cp.data.transitions import Transitions
 from capture_cp.report.html import settings_of, write_page
-from capture_cp.report.output import table_of
-from capture_cp.report.tables import DASH, Cell, PageTable
-from capture_cp.spaces.strata import has_grid
+from capture_cp.report.tables import Cell, PageTable
 
 if TYPE_CHECKING:
     from capture_cp.commands.calibrate import Calibrate
@@ -34,49 +30,63 @@ TEMPLATES = Path(__file__).parent / "templates"
 MOST_GROUPS = 20
 #: Largest fraction of reports of exchangeable logs in which anything is marked.
 MARKED = 0.05
+GroupRows = list[dict[str, Any]]
 
 
-def coverage_by_stratum(what: str, coverage: Coverage, by_episode: bool) -> Table:
-    """Coverage in % with its interval, one row per stratum."""
-    unit = "episodes" if by_episode else "transitions"
-    kind = "valid for any number of independent episodes" if by_episode else "exact binomial"
-    measured = ["mean cells"] if coverage.all.volume is not None else []
-    rows = [
-        [escape(row.name), *share_cells(row), f"{row.n:,}", *([] if row.volume is None else [f"{row.volume:,.1f}"])]
-        for row in (coverage if len(coverage.strata) > 1 else [coverage.all])
-    ]
-    return table_of(
-        f"Coverage on {escape(what)}, target {100 * (1 - coverage.alpha):g}%",
-        ["stratum", "coverage, %", "95% interval", unit, *measured],
-        rows,
-        f"Intervals: 95%, {kind}. Coverage also varies with the calibration sample.",
-    )
+# -- tables -------------------------------------------------------------------------------------------------------------
 
 
-def share_cells(row: CoverageRow) -> tuple[str, str]:
-    """Coverage and its interval in %."""
+def coverage_table(what: str, coverage: Coverage, by_episode: bool, marked: Mapping[str, str] | None = None) -> PageTable:
+    """Coverage in % by stratum, with mean cells where there is a grid; rows may be `marked`."""
+    size, lines = [] if coverage.all.volume is None else ["mean cells"], {}
+    for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
+        cells = [] if row.volume is None else [Cell(f"{row.volume:,.1f}")]
+        lines[row.name] = [_share(row, (marked or {}).get(row.name, "")), Cell(f"{row.n:,}"), *cells]
+    unit, kind = "transitions", "exact binomial"
+    if by_episode:
+        unit, kind = "episodes", "valid for any number of independent episodes"
+    note = f"Intervals: 95%, {kind}. Coverage also varies with the calibration sample."
+    title = f"Coverage on {what}, target {100 * (1 - coverage.alpha):g}%"
+    return PageTable(title, ["coverage, %", unit, *size], lines, note)
+
+
+def _share(row: CoverageRow, mark: str = "") -> Cell:
     if row.n == 0:
-        return "-", "-"
+        return Cell("-")
     low, high = row.ci95
-    return f"{100 * row.coverage:.1f}", f"{100 * low:.1f} - {100 * high:.1f}"
+    return Cell(f"{100 * row.coverage:.1f}", f"{100 * low:.1f} - {100 * high:.1f}", mark=mark)
 
 
-def group_table(groups: Sequence[dict[str, Any]], alpha: float) -> Table:
-    """The groups with their sizes and thresholds; if there are many, only the smallest."""
-    shown = sorted(groups, key=lambda group: group["calibration"])[:MOST_GROUPS]
-    more = len(groups) - len(shown)
-    caption = None if more == 0 else f"The {MOST_GROUPS} smallest; {more} larger groups are left out."
-    rows = [
-        [
-            escape(group["group"]),
-            f"{group['calibration']:,}",
-            "infinite" if group["threshold"] is None else f"{group['threshold']:.4g}",
-            "-" if group["coverage"] is None else f"{100 * group['coverage']:.1f}",
-        ]
-        for group in shown
+def group_rows(cap: Capture, coverage: Coverage, alpha: float, confidence: float | None) -> GroupRows:
+    """Every group with its threshold and its coverage, as JSON values."""
+    names, q = input_names(cap), cap.group_thresholds(alpha, confidence=confidence)
+    return [
+        {
+            "group": cap.describe_group(j, names),
+            "calibration": row.calibration,
+            "threshold": float(q[j]) if np.isfinite(q[j]) else None,
+            "coverage": row.coverage if row.n else None,
+            "ci95": list(row.ci95),
+            "n": row.n,
+        }
+        for j, row in enumerate(coverage.groups)
     ]
-    headings = "group", "calibration", "threshold", "coverage, %"
-    return table_of(f"Groups and their thresholds at alpha {alpha:g}", headings, rows, caption)
+
+
+def group_table(groups: GroupRows, coverage: Coverage, most: int | None = None) -> PageTable:
+    """The groups with their sizes and thresholds; at most so many, the smallest."""
+    order = range(len(groups)) if most is None else np.argsort([one["calibration"] for one in groups], kind="stable")[:most]
+    lines = {}
+    for group, row in ((groups[j], coverage.groups[j]) for j in order):
+        threshold = "infinite" if group["threshold"] is None else f"{group['threshold']:.4g}"
+        lines[group["group"]] = [Cell(f"{group['calibration']:,}"), Cell(threshold), _share(row)]
+    more = len(groups) - len(lines)
+    note = f"The {most} smallest; {more} larger groups are left out." if more else ""
+    title = f"Groups and their thresholds at alpha {coverage.alpha:g}"
+    return PageTable(title, ["calibration", "threshold", "coverage, %"], lines, note)
+
+
+# -- the page -----------------------------------------------------------------------------------------------------------
 
 
 def write_report(
@@ -84,14 +94,14 @@ def write_report(
     command: Calibrate,
     cap: Capture,
     coverage: Coverage,
-    groups: list[dict[str, Any]],
+    groups: GroupRows,
     kept: Transitions,
-    cautions: list[str],
+    cautions: Sequence[str],
 ) -> None:
     """Draw the figures and write the page."""
+    by_episode = command.episode is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CaptureWarning)  # small groups have been reported already
-        volumes = None if has_grid(cap.strata) else mean_volumes(cap, kept, command)
         figures, caption = region_figures(cap, kept, command)
         marked = marks(cap, kept, command.alpha, command.confidence, command.seed)
         write_page(
@@ -102,13 +112,12 @@ def write_report(
             alpha=command.alpha,
             confidence=command.confidence,
             linear=command.linear,
-            by_episode=command.episode is not None,
+            by_episode=by_episode,
             one_group=cap.partition_.n_groups == 1,
             facts=cap.data_,
-            coverage=_coverage_table(coverage, marked, volumes),
-            measured=volumes is not None,
+            coverage=coverage_table("what was held out", coverage, by_episode, marked),
             marked=MARKED,
-            groups=_group_table(groups),
+            groups=group_table(groups, coverage),
             figures=figures,
             caption=caption,
             cautions=cautions,
@@ -125,47 +134,6 @@ def check_line(command: Calibrate) -> str:
     return shlex.join(["capture", "check", str(command.out), "new.csv", *own, *folder])
 
 
-def _coverage_table(coverage: Coverage, marked: Mapping[str, str], volumes: Mapping[str, MeanVolume] | None) -> PageTable:
-    """Coverage by stratum, with mean cells where there is a grid, or mean volumes where they are known."""
-    counted = coverage.all.volume is not None
-    size = ["mean cells"] if counted else ["mean volume"] if volumes is not None else []
-    lines = {}
-    for row in coverage if len(coverage.strata) > 1 else [coverage.all]:
-        share, interval = share_cells(row)
-        cells = [Cell(share, interval, mark=marked.get(row.name, "")), Cell(f"{row.n:,}")]
-        if row.volume is not None:
-            cells.append(Cell(f"{row.volume:,.1f}"))
-        elif volumes is not None:
-            cells.append(_volume_cell(volumes[row.name]))
-        lines[row.name] = cells
-    return PageTable("Next configurations inside their region", ["coverage, %", "outcomes", *size], lines)
-
-
-def _volume_cell(volume: MeanVolume) -> Cell:
-    if np.isinf(volume.mean):
-        return Cell("∞")
-    return Cell(f"{volume.mean:.3g}", f"± {volume.error:.1g}" if volume.error else "")
-
-
-def _group_table(groups: list[dict[str, Any]]) -> PageTable:
-    lines = {}
-    for group in groups:
-        share = DASH if group["coverage"] is None else f"{100 * group['coverage']:.1f}"
-        low, high = group["ci95"]
-        interval = "" if group["coverage"] is None else f"{100 * low:.1f} - {100 * high:.1f}"
-        threshold = "∞" if group["threshold"] is None else f"{group['threshold']:.4g}"
-        lines[group["group"]] = [Cell(f"{group['calibration']:,}"), Cell(threshold), Cell(share, interval)]
-    return PageTable("Thresholds and held-out coverage by group", ["calibration set", "threshold", "coverage, %"], lines)
-
-
-def _scores(cap: Capture, X: Floats, Y: Floats, seed: int) -> Floats:
-    """Scores (n,) of outcomes Y (n, dc) under predictions at X (n, dx)."""
-    # the linear model draws the same numbers for parts of X in turn; another model may draw others
-    each, rng = CHUNK if isinstance(cap.model, LinearModel) else max(1, len(X)), generator(seed)
-    parts = [slice(first, first + each) for first in range(0, len(X), each)]
-    return np.concatenate([np.empty(0), *(cap.scores(cap.predict(X[part], rng), Y[part]) for part in parts)])
-
-
 def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None, seed: int) -> dict[str, str]:
     """Rows of a coverage table, strata and "all", off target by more than sampling variation: "too low" or "too high".
 
@@ -176,11 +144,11 @@ def marks(cap: Capture, log: Transitions, alpha: float, confidence: float | None
     if log.episode is not None:
         rows = one_of_each(episode_numbers(log.episode, len(X)), stream(seed, "marks"))
         X, Y = X[rows], Y[rows]
-    m = cap.index(Y)
+    m, R = cap.index(Y), cap.scores(cap.predict(X, generator(seed)), Y)
     assert isinstance(cap.calibration_, GroupScores | EpisodeScores)
-    R, known = _scores(cap, X, Y, seed), cap.calibration_.single
     held = cap.group_thresholds(alpha, confidence=confidence)[cap.partition_.groups(X, m)] >= R
-    outcomes = Outcomes.of(known, R, cap.partition_.grown.groups(X, m), held, alpha, confidence)
+    groups = cap.partition_.grown.groups(X, m)
+    outcomes = Outcomes.of(cap.calibration_.single, R, groups, held, alpha, confidence)
     where = {"all": np.ones(len(X), dtype=bool)}
     if len(cap.strata.names) > 1:
         where |= {name: m == i for i, name in enumerate(cap.strata.names)}

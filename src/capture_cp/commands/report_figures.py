@@ -1,20 +1,19 @@
-"""Regions in a report: pictures of some for each stratum, and mean volumes where there is no grid."""
+"""Pictures of regions in a report, some for each stratum."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from io import BytesIO
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, shortened
+from capture_cp.base.checks import CaptureError, shortened
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.region import Region
-from capture_cp.capture.region_members import extracts_of
-from capture_cp.commands.options import plain
+from capture_cp.capture.region_members import extract_of
+from capture_cp.commands.options import configuration_columns
 from capture_cp.data.transitions import Transitions
 from capture_cp.report.panel import Extract
 from capture_cp.report.regions import plot_pairs, regions_figure, wrapped
@@ -35,9 +34,6 @@ MOST_AXES, MOST_ACTIONS = 7, 3
 SAMPLE = 1500
 #: A region that keeps less than this fraction of its draws is drawn with a fifth of the configurations, to save time.
 SCARCE, DRAWS = 0.01, 2048
-#: Configurations in all whose stratum may be asked for, those drawn for each part of a region, and fewest and most regions.
-QUESTIONS, EACH = 20_000, 256
-FEWEST, MOST = 4, 40
 
 
 class Shown(NamedTuple):
@@ -51,12 +47,12 @@ class Shown(NamedTuple):
 def region_figures(cap: Capture, kept: Transitions, command: Calibrate) -> tuple[list[bytes], str]:
     """Regions of a few typical inputs of each stratum, as PNG files, with a caption; none where no region can be drawn."""
     most = {1: MOST_REGIONS, 2: MOST_REGIONS, 3: MOST_ROWS}.get(cap.n_outputs_, MOST_MATRICES)
-    typical, gridded = _typical(cap, kept)[:most], has_grid(cap.strata)
-    if gridded:  # nothing is searched, so all are drawn
-        shown = _shown(cap, kept, command, [rows[0] for rows in typical], gridded)
+    typical = _typical(cap, kept)[:most]
+    if has_grid(cap.strata):
+        shown = _shown(cap, kept, command, [rows[0] for rows in typical])
     else:
-        tried = ((one for row in rows for one in _shown(cap, kept, command, [row], gridded)) for rows in typical)
-        shown = [one for found in tried for one in islice(found, 1)]
+        first = (next((one for row in rows for one in _shown(cap, kept, command, [row])), None) for rows in typical)
+        shown = [one for one in first if one is not None]
     return (_drawn(shown, kept.next_names), _caption(cap, shown)) if shown else ([], "")
 
 
@@ -77,34 +73,22 @@ def _drawn(shown: Sequence[Shown], names: Sequence[str]) -> list[bytes]:
     return files
 
 
-def starts_of(log: Transitions) -> Floats | None:
-    """The configuration before each transition, (n, dc); None where that is unknown."""
-    columns = configuration_columns(log.state_names, log.next_names)
-    return None if columns is None else log.state[:, columns]
-
-
-def configuration_columns(state: Sequence[str], after: Sequence[str]) -> list[int] | None:
-    """Columns of the state that are the configuration: those named like the next one, or all if they are as many."""
-    names = list(map(plain, after))
-    if all(name in state for name in names):
-        return [state.index(name) for name in names]
-    return list(range(len(state))) if len(state) == len(names) else None
-
-
-def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int], gridded: bool) -> list[Shown]:
+def _shown(cap: Capture, kept: Transitions, command: Calibrate, numbers: list[int]) -> list[Shown]:
     """The regions of some rows; none where a region without a grid is too small a part of its surroundings."""
-    rows, seed = kept.rows(numbers), derived_seed(command.seed, *numbers)
-    X, Y, starts, question = rows.X, rows.next, starts_of(rows), (command.alpha, command.confidence)
-    prediction = cap.predicted(X, None, seed)
-    regions = cap.regions(X, *question, prediction)
-    inside = cap.contains(X, Y, *question, prediction)
+    rows, seed, question = kept.rows(numbers), derived_seed(command.seed, *numbers), (command.alpha, command.confidence)
+    columns = configuration_columns(rows.state_names, rows.next_names)
+    starts = None if columns is None else rows.state[:, columns]
+    prediction = cap.predicted(rows.X, None, seed)
+    regions = cap.regions(rows.X, *question, prediction)
+    inside = cap.contains(rows.X, rows.next, *question, prediction)
     whole, n = False, SAMPLE
     try:
-        if not gridded:
+        if not has_grid(cap.strata):
             whole = bool(np.isinf(regions[0].thresholds).any())
             regions = [finite_region(regions[0])]
             n = SAMPLE // 5 if regions[0].acceptance(draws=DRAWS, rng=seed) < SCARCE else SAMPLE
-        extracts = extracts_of(regions, n, seed, starts, Y, inside)
+        places = zip([None] * len(rows) if starts is None else starts, rows.next, inside.tolist())
+        extracts = [extract_of(region, n, seed, *place) for region, place in zip(regions, places)]
     except CaptureError:
         return []
     return [Shown(one, title, whole) for one, title in zip(extracts, _titles(cap, rows))]
@@ -130,12 +114,12 @@ def _titles(cap: Capture, rows: Transitions) -> list[str]:
 
 
 def _typical(cap: Capture, kept: Transitions) -> list[list[int]]:
-    """For each stratum in turn, rows spread evenly over those that ended there, each with some spare rows."""
+    """For each stratum in turn, rows spread evenly over those that ended there, each followed by some spare ones."""
     labels = np.asarray(cap.strata.index(kept.next))
     present = [np.flatnonzero(labels == m) for m in range(len(cap.strata.names)) if (labels == m).any()][:MOST_REGIONS]
     each = max(1, MOST_ROWS // len(present))
     return [
-        [int(row) for row in np.roll(rows, -(len(rows) * (2 * i + 1) // (2 * each)))[:SPARE]]
+        np.roll(rows, -(len(rows) * (2 * i + 1) // (2 * each)))[:SPARE].tolist()
         for rows in present
         for i in range(min(each, len(rows)))
     ]
@@ -147,39 +131,3 @@ def _caption(cap: Capture, shown: Sequence[Shown]) -> str:
     more = " Parts that cover a whole stratum are left out." if any(one.whole for one in shown) else ""
     axes = f" Only the first {MOST_AXES} numbers are drawn." if cap.n_outputs_ > MOST_AXES else ""
     return f"Regions of some held-out transitions. {kind} are the region, by stratum.{start}{more}{axes}"
-
-
-# -- mean volumes without a grid -----------------------------------------------------------------------------------------
-
-
-class MeanVolume(NamedTuple):
-    """A mean over regions with its standard error; both infinite where a region takes in a whole stratum."""
-
-    mean: float
-    error: float
-
-
-def mean_volumes(cap: Capture, kept: Transitions, command: Calibrate) -> dict[str, MeanVolume] | None:
-    """Mean volume of the regions of some transitions that were held out, by stratum and for "all"; None if unknown."""
-    names = cap.strata.names
-    count = int(np.clip(QUESTIONS // (EACH * len(names)), FEWEST, MOST))
-    rows = np.unique(np.linspace(0, len(kept) - 1, count).astype(int))
-    try:
-        found = np.array([_volumes(cap, kept, command, int(row)) for row in rows])  # (regions, M)
-    except CaptureError:
-        return None
-    columns = {"all": found.sum(axis=1)} | dict(zip(names, found.T))
-    return {name: _mean(column) for name, column in columns.items()}
-
-
-def _volumes(cap: Capture, kept: Transitions, command: Calibrate, row: int) -> list[float]:
-    seed = derived_seed(command.seed, row)
-    region = cap.region(kept.X[row], command.alpha, command.confidence, rng=seed)
-    parts = zip(region.strata.names, region.thresholds)
-    return [np.inf if np.isinf(q) else region.volume(name, EACH, derived_seed(seed, name)) for name, q in parts]
-
-
-def _mean(column: Floats) -> MeanVolume:
-    if np.isinf(column).any():
-        return MeanVolume(np.inf, np.inf)
-    return MeanVolume(float(column.mean()), float(column.std(ddof=1) / np.sqrt(len(column))) if len(column) > 1 else 0.0)

@@ -19,6 +19,10 @@ from capture_cp.conformal.quantile import conformal_rank, draws_needed, size_nee
 from capture_cp.report.output import table_of, write_rows
 
 SURE = 0.95  # of calibrations within the range shown, and of logs that give every group enough
+APART = (
+    "From {:,} on, capture calibrate gives each of as many strata its own thresholds; with fewer, rare strata may share "
+    "theirs (--min-stratum)."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Size:
     def run(self, console: Console) -> None:
         """Print the table."""
         self._check()
-        rows = self.rows()
+        rows, apart = self.rows(), self.to_keep_apart()
         confident = "" if self.confidence is None else f", confidence {self.confidence:g}"
         title = f"alpha {self.alpha:g}{confident}, {self.groups} {'group' if self.groups == 1 else 'groups'}"
         headings = "for", "scores in\neach group", "coverage of 95 in 100\ncalibrations", "transitions\nto log"
@@ -63,14 +67,13 @@ class Size:
         for row in rows:
             low, high = (100 * end for end in row["coverage"])
             shown.append([row["for"], f"{row['scores']:,}", f"{low:.1f} - {high:.1f}%", f"{row['transitions']:,}"])
-        console.print(table_of(title, headings, shown, self._caption()))
+        console.print(table_of(title, headings, shown, self._caption(apart)))
         if self.json is not None:
-            write_rows(self.json, rows, self, unmerged=self.to_keep_apart())
+            write_rows(self.json, rows, self, unmerged=apart)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for a finite threshold, and one for each precision."""
-        smallest = size_needed(self.alpha, self.confidence)
-        wanted = {"a finite threshold": smallest}
+        wanted = {"a finite threshold": size_needed(self.alpha, self.confidence)}
         for half in sorted(self.precision, reverse=True):
             unit = "point" if half == 0.01 else "points"
             wanted[f"within {100 * half:g} {unit}"] = size_for_precision(half, self.alpha, self.confidence)
@@ -79,33 +82,19 @@ class Size:
                 "for": purpose,
                 "scores": n,
                 "coverage": list(coverage_range(n, self.alpha, self.confidence)),
-                "transitions": self._to_log(n),
+                "transitions": self.to_log(n),
             }
             for purpose, n in wanted.items()
         ]
 
-    @property
-    def _rarest(self) -> float:
-        return self.share if self.share is not None else 1 / self.groups
-
-    @property
-    def _shares(self) -> Shares:
-        return Shares(0.0 if self.own_model else self.train_share, self.check_share)
-
-    @property
-    def _episodes(self) -> int:
-        """Episodes that must visit a group; with confidence their steps are bet on, which takes slightly more."""
-        delta = None if self.confidence is None else round(1 - self.confidence, 12)
-        return episodes_needed(self.alpha, delta)
-
-    def _to_log(self, scores: int) -> int:
+    def to_log(self, scores: int) -> int:
         """Transitions of which every group gets that many scores, in at least 95 of 100 logs.
 
         The probability that some group gets fewer is at most the sum over the groups, none of which is rarer than the
         rarest.
         """
         drawn = draws_needed(scores, self._rarest, (1 - SURE) / self.groups)
-        return self._shares.transitions(drawn, self.tree_share)
+        return self.shares.transitions(drawn, self.tree_share)
 
     def to_keep_apart(self) -> int | None:
         """Transitions with which `capture calibrate` merges no stratum, in at least 95 of 100 logs; None if it never does.
@@ -119,39 +108,45 @@ class Size:
         fewest, miss = expected_to_suffice(self.alpha, self.confidence), (1 - SURE) / self.groups
 
         def apart(log: int) -> bool:
-            grow = int(self._shares.calibrate(log) * self.tree_share)
-            wanted = math.ceil(fewest * grow / max(1, self._shares.scores(log, self.tree_share)))
+            grow = int(self.shares.calibrate(log) * self.tree_share)
+            wanted = math.ceil(fewest * grow / max(1, self.shares.scores(log, self.tree_share)))
             return grow >= wanted and float(special.bdtr(wanted - 1, grow, self._rarest)) <= miss
 
-        few, many = 1, 2
-        while not apart(many):
-            few, many = many, 2 * many
-        while many - few > 1:
-            middle = (few + many) // 2
-            few, many = (few, middle) if apart(middle) else (middle, many)
-        many += 50  # parts are rounded, so a slightly longer log may again be too short
+        many = smallest_enough(1, apart) + 50  # parts are rounded, so a slightly longer log may again be too short
         while apart(many - 1):
             many -= 1
         return many
 
-    def _caption(self) -> str:
-        shares, several, apart = self._shares, self.groups > 1, self.to_keep_apart()
+    @property
+    def _rarest(self) -> float:
+        return self.share if self.share is not None else 1 / self.groups
+
+    @property
+    def shares(self) -> Shares:
+        """How the log is divided."""
+        return Shares(0.0 if self.own_model else self.train_share, self.check_share)
+
+    @property
+    def _episodes(self) -> int:
+        """Episodes that must visit a group; with confidence their steps are bet on, which takes slightly more."""
+        delta = None if self.confidence is None else round(1 - self.confidence, 12)
+        return episodes_needed(self.alpha, delta)
+
+    def _caption(self, apart: int | None) -> str:
+        shares, rarest = self.shares, f"The rarest group has {100 * self._rarest:.3g}% of the transitions."
         uses = {
             "of the log trains the linear model": shares.train,
             "of the log is held out to check on": shares.check,
             "of the rest grows the tree": self.tree_share,
         }
         used = ", ".join(f"{100 * share:g}% {use}" for use, share in uses.items() if share)
+        sure = "every group gets its scores in at least 95 of 100 logs" if self.groups > 1 else "any log has its scores"
         needed = "" if self.confidence is None else f", and {self._episodes} must visit a group for a finite threshold"
-        sure = "every group gets its scores in at least 95 of 100 logs" if several else "any log has its scores"
         sentences = [
-            f"The rarest group has {100 * self._rarest:.3g}% of the transitions." if several else "",
+            rarest if self.groups > 1 else "",
             f"{used}." if used else "",
             f"With so many transitions, {sure}.",
-            ""
-            if apart is None
-            else f"From {apart:,} on, capture calibrate gives each of as many strata "
-            "its own thresholds; with fewer, rare strata may share theirs (--min-stratum).",
+            "" if apart is None else APART.format(apart),
             f"Where steps of an episode are not independent, these numbers are episodes{needed}.",
         ]
         return " ".join(sentence for sentence in sentences if sentence)
@@ -167,7 +162,7 @@ class Size:
             )
         if not 0.0 <= self.tree_share < 1.0:
             raise CaptureError(f"tree-share is {self.tree_share:g}; expected a number from 0 to below 1, such as 0.7.")
-        self._shares.parts()
+        self.shares.parts()
         if not self.precision or not all(0.0005 <= half < 0.5 for half in self.precision):
             raise CaptureError(f"precision is {self.precision!r}; expected numbers from 0.0005 to below 0.5, such as 0.02.")
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, probability
+from capture_cp.conformal.partition import counts_of
 
 CONFIDENCE = "the confidence of an interval, for example 0.95"
 #: Fractions of the capital bet on each episode; the capital is the mean over these strategies.
@@ -34,29 +34,29 @@ def clopper_pearson(successes: float, trials: float, level: float = 0.95) -> tup
     return low, high
 
 
-def share_interval(hits: Floats, weights: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of θ = E[hits] / E[weights], from independent episodes with 0 <= hits <= weights <= 1, both (n,).
+def share_interval(shares: Floats, level: float = 0.95) -> tuple[float, float]:
+    """Confidence interval of the mean share, from independent episodes with shares (n,) between 0 and 1.
 
-    For every θ, bets are placed against E[hits - θ weights] = 0, in both directions. Capital that starts at 1 has
-    expectation 1 at the true θ, so it reaches 2 / (1 - level) with probability at most (1 - level) / 2 (Markov).
-    The interval contains every θ at which no bet has reached that. Nothing is assumed about the distribution of the
-    episodes: where few episodes cannot rule out a rare bad one, the interval is wide.
+    For every θ, bets are placed against E[share] = θ, in both directions. Capital that starts at 1 has expectation 1 at the
+    true θ, so it reaches 2 / (1 - level) with probability at most (1 - level) / 2 (Markov). The interval contains every θ at
+    which no bet has reached that. Nothing is assumed about the distribution of the episodes: where few episodes cannot rule
+    out a rare bad one, the interval is wide.
 
-    >>> low, high = share_interval(np.array([0.9, 1.0, 0.8] * 20), np.ones(60))
+    >>> low, high = share_interval(np.array([0.9, 1.0, 0.8] * 20))
     >>> 0.7 < low < 0.9 < high < 1.0
     True
     """
-    if len(hits) == 0 or weights.sum() == 0:
+    if len(shares) == 0:
         return 0.0, 1.0
     rich = math.log(2 / (1 - probability("level", level, CONFIDENCE)))
 
     def too_low(theta: float) -> bool:  # capital falls as theta grows
-        return _log_capital(hits / theta - weights) >= rich
+        return _log_capital(shares / theta - 1) >= rich
 
     def too_high(theta: float) -> bool:
-        return _log_capital((theta * weights - hits) / (1 - theta)) >= rich
+        return _log_capital((theta - shares) / (1 - theta)) >= rich
 
-    middle = float(np.clip(hits.sum() / weights.sum(), 1e-6, 1 - 1e-6))
+    middle = float(np.clip(shares.mean(), 1e-6, 1 - 1e-6))
     return _edge(too_low, middle, 0.0), _edge(too_high, middle, 1.0)
 
 
@@ -243,7 +243,7 @@ def _by_episode(row: CoverageRow, inside: Bools, number: Ints, here: Bools) -> C
     """The row for a random one of the steps `here` (n,) of a random episode that has any; `number` (n,) is the episode."""
     steps = np.bincount(number[here])
     hits = np.bincount(number[here], weights=inside[here])[steps > 0] / steps[steps > 0]
-    return replace(row, n=len(hits), covered=float(hits.sum()), interval=share_interval(hits, np.ones(len(hits))))
+    return replace(row, n=len(hits), covered=float(hits.sum()), interval=share_interval(hits))
 
 
 @dataclass(frozen=True)

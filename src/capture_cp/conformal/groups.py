@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import counts_of, rows_where
+from capture_cp.base.arrays import rows_where
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels, known_name, whole_number
 from capture_cp.base.layouts import NODE
 from capture_cp.base.params import Params
 from capture_cp.conformal.episodes import drawn_rows, numbered_at_random, shuffled
 from capture_cp.conformal.merging import Pools, pools, without_borrowers
-from capture_cp.conformal.partition import Partition, joined, leaves
+from capture_cp.conformal.partition import Partition, counts_of, joined, leaves
 from capture_cp.conformal.thresholds import EpisodeScores, FixedThreshold, GroupScores, Thresholds
 from capture_cp.conformal.weighted import Ratios, WeightedScores
 
@@ -116,10 +116,10 @@ def scores_of_groups(
     With `overwrite`, R and `group` may be used as work arrays.
     """
     if ratios is not None:
-        return WeightedScores.from_groups(R, group, n_groups, ratios)
+        return WeightedScores.collected(R, group, n_groups, ratios.weights, ratios.largest)
     if episodes is None:
         return GroupScores.from_groups(R, group, n_groups, overwrite)
-    return EpisodeScores.from_groups(R, group, n_groups, drawn_rows(episodes, rng), numbered_at_random(episodes, rng))
+    return EpisodeScores.collected(R, group, n_groups, drawn_rows(episodes, rng), numbered_at_random(episodes, rng))
 
 
 def _count(chosen: Bools, episodes: Ints | None) -> int:

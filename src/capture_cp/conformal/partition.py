@@ -14,6 +14,7 @@ from capture_cp.base.checks import Bools, CaptureError, Floats, Ints
 from capture_cp.base.layouts import NODE
 
 MOST_RARE = 8  # largest number of strata of a pool that are listed
+BLOCK = 1 << 20  # rows counted at a time
 
 
 @dataclass(frozen=True)
@@ -282,3 +283,15 @@ def leaves(count: int, first_group: int = 0) -> npt.NDArray[Any]:
     nodes["feature"] = nodes["left"] = nodes["right"] = -1
     nodes["group"] = first_group + np.arange(count)
     return nodes
+
+
+def counts_of(labels: npt.NDArray[Any], count: int, where: Bools | None = None) -> Ints:
+    """How often each label 0, ..., count - 1 occurs in labels (n,), or in its rows where `where` (n,) is true: (count,).
+
+    They are counted in blocks: NumPy makes a copy of what it counts, of eight bytes per row.
+    """
+    found = np.zeros(count, dtype=np.int64)
+    for first in range(0, len(labels), BLOCK):
+        rows = slice(first, first + BLOCK)
+        found += np.bincount(labels[rows] if where is None else labels[rows][where[rows]], minlength=count)
+    return found

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.arrays import counts_of
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, Labels
 from capture_cp.conformal.hierarchical import (
     confident_quantile,
@@ -20,6 +20,7 @@ from capture_cp.conformal.hierarchical import (
     weight,
     weighted_quantile,
 )
+from capture_cp.conformal.partition import counts_of
 from capture_cp.conformal.quantile import as_fraction, conformal_quantile, conformal_ranks, size_needed
 
 #: A group's scale is at least this fraction of the largest scale: scores of zero are common in contact.
@@ -29,44 +30,45 @@ TINY = float(np.finfo(np.float64).tiny)
 PER_GROUP, PER_EPISODE = "each group", "whole episode"
 
 
-class Thresholds(Protocol):
-    """Interface of a calibrated (or deliberately uncalibrated) set of groups."""
+class Thresholds(ABC):
+    """Base class of a calibrated (or deliberately uncalibrated) set of groups."""
 
     @property
+    @abstractmethod
     def sizes(self) -> Ints:
         """Number of calibration points of each group, or of episodes that visit it: (J,)."""
 
-    def counted(self, confidence: float | None) -> Ints:
-        """Number of points that determines whether the threshold of each group is finite: (J,)."""
-
-    def needed(self, alpha: float, confidence: float | None = None) -> int:
-        """Number of points that makes any threshold finite."""
-
+    @abstractmethod
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         """Threshold of each group: (J,)."""
 
+    def counted(self, confidence: float | None) -> Ints:
+        """Number of points that determines whether the threshold of each group is finite: (J,)."""
+        return self.sizes
+
+    def needed(self, alpha: float, confidence: float | None = None) -> int:
+        """Number of points that makes any threshold finite."""
+        return size_needed(alpha, confidence)
+
 
 @dataclass(frozen=True)
-class SortedScores:
+class SortedScores(Thresholds):
     """Base class of calibration scores, sorted inside each group: group j is `scores[starts[j]:starts[j + 1]]`."""
 
     scores: Floats
     starts: Ints
 
-    @staticmethod
-    def order(scores: Floats, groups: Labels, n_groups: int) -> tuple[npt.NDArray[np.intp], Ints]:
-        """The order that sorts scores (n,) by group (n,) and size, and where each group starts then."""
+    @classmethod
+    def collected(cls, scores: Floats, groups: Labels, n_groups: int, *rows: Any) -> Self:
+        """Collect scores (n,) by their groups (n,), with the other fields: those that are arrays have a row per score."""
         order = np.lexsort((scores, groups))
-        return order, np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        starts = np.searchsorted(groups[order], np.arange(n_groups + 1)).astype(np.int64)
+        return cls(scores[order], starts, *(row[order] if isinstance(row, np.ndarray) else row for row in rows))
 
     @property
     def groups(self) -> Ints:
         """Group of each score: (n,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    def needed(self, alpha: float, confidence: float | None = None) -> int:
-        """Number of points that makes any threshold finite."""
-        return size_needed(alpha, confidence)
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,6 @@ class GroupScores(SortedScores):
     @property
     def sizes(self) -> Ints:
         return np.diff(self.starts)
-
-    def counted(self, confidence: float | None) -> Ints:
-        return self.sizes
 
     @property
     def single(self) -> GroupScores:
@@ -136,21 +135,6 @@ class EpisodeScores(SortedScores):
     steps: Ints | None = None
 
     @classmethod
-    def from_groups(
-        cls,
-        scores: Floats,
-        groups: Labels,
-        n_groups: int,
-        drawn: npt.NDArray[np.uint8],
-        episode: Ints | None,
-        steps: Ints | None = None,
-    ) -> EpisodeScores:
-        """Collect scores (n,) of rows by their groups (n,); `drawn`, `episode` and `steps` as for the class, (n,) each."""
-        order, starts = cls.order(scores, groups, n_groups)
-        rest = (None if rows is None else rows[order] for rows in (drawn, episode, steps))
-        return cls(scores[order], starts, *rest)  # type: ignore[arg-type]
-
-    @classmethod
     def merged(cls, parts: Sequence[EpisodeScores], n_groups: int, rng: np.random.Generator) -> EpisodeScores:
         """The scores of several calibrations of the same groups, weighted as in the first.
 
@@ -165,7 +149,7 @@ class EpisodeScores(SortedScores):
             before = np.cumsum([0, *(part._count for part in parts)])
             numbers = rng.permutation(int(before[-1]))[np.concatenate([one + first for one, first in zip(known, before)])]
         steps = None if parts[0].steps is None else np.concatenate([part.lengths for part in parts])
-        return cls.from_groups(scores, groups, n_groups, drawn, numbers, steps)
+        return cls.collected(scores, groups, n_groups, drawn, numbers, steps)
 
     @property
     def weighting(self) -> str:
@@ -276,7 +260,7 @@ def _delta(confidence: float) -> float:
 
 
 @dataclass(frozen=True)
-class FixedThreshold:
+class FixedThreshold(Thresholds):
     """One group whose threshold is a constant: no calibration, no guarantee."""
 
     value: float
@@ -284,12 +268,6 @@ class FixedThreshold:
     @property
     def sizes(self) -> Ints:
         return np.zeros(1, dtype=np.int64)
-
-    def counted(self, confidence: float | None) -> Ints:
-        return self.sizes
-
-    def needed(self, alpha: float, confidence: float | None = None) -> int:
-        return 0
 
     def at(self, alpha: float, confidence: float | None = None) -> Floats:
         return np.array([self.value])

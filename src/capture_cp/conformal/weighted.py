@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, Labels, failure_rate
+from capture_cp.base.checks import CaptureError, Floats, Ints, failure_rate
 from capture_cp.conformal.quantile import as_fraction, size_needed
 from capture_cp.conformal.thresholds import SortedScores
 
@@ -51,12 +51,6 @@ class WeightedScores(SortedScores):
 
     weights: Floats
     largest: float
-
-    @classmethod
-    def from_groups(cls, scores: Floats, groups: Labels, n_groups: int, ratios: Ratios) -> WeightedScores:
-        """Collect scores (n,) by their groups (n,), with the ratios of the same rows."""
-        order, starts = cls.order(scores, groups, n_groups)
-        return cls(scores[order], starts, ratios.weights[order], ratios.largest)
 
     @cached_property
     def effective_sizes(self) -> Floats:

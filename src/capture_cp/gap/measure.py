@@ -151,6 +151,17 @@ class Errors:
         sites = [one.name for one in self.quantities if one.site]
         return next(iter([*sites, *(name for name in names if name.endswith(".position"))]), FARTHEST)
 
+    def diverged(self) -> list[str]:
+        """A sentence for each simulator that diverged: how often, and where first."""
+        found = []
+        for name, errors in self.errors.items():
+            lost = np.asarray(np.isinf(errors).any(axis=2))
+            if lost.any():
+                row = self.starts[int(np.argmax(lost.any(axis=1)))]
+                where = f"first from row {row + 1}, in episode {self.log.names[self.log.episode[row]]}"
+                found.append(f"{name} diverged in {int(lost.sum()):,} predictions, {where}; their errors count as infinite.")
+        return found
+
     def main(self, simulator: str) -> Floats:
         """Errors (m, S) of the primary quantity."""
         errors, names = self.errors[simulator], [one.name for one in self.quantities]
@@ -183,7 +194,7 @@ def prepared(
             simulators.append(program(name, one))
         else:
             recorded = read_states(one, joints, (), replace(reading, without=(), columns={}))
-            simulators.append(Recording.of(name, recorded, states))
+            simulators.append(Recording.of(name, recorded, states, settings.steps[-1]))
     free = rules(states, model)
     found = tuple(quantities(states.columns.joints, model, points_of(model), sites_of(model, settings.sites)))
     label, names, points = _labels(states, modes, modes_model or model, log)

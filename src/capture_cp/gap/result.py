@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from capture_cp.conformal.hierarchical import (
 from capture_cp.conformal.paired import Comparison, compare, verdicts
 from capture_cp.data.transitions import Runner
 from capture_cp.gap.measure import Errors, ErrorSettings, LogSettings, ModeSettings, parsed_tolerance, prepared
+
+if TYPE_CHECKING:
+    from capture_cp.capture.capture import Capture
 
 #: Probability that trust reaches too far, and that a comparison is wrong.
 DELTA = 0.05
@@ -61,11 +64,14 @@ class Gap:
         parts: errors from every row, and, with recordings, from the start of every episode.
         stated: what is stated.
         config: the options, as the JSON keeps them.
+        reading, labelled: how the log was read, and where contact modes came from.
     """
 
     parts: tuple[Errors, ...]
     stated: Statement
     config: Mapping[str, Any] = field(default_factory=dict)
+    reading: LogSettings = field(default_factory=LogSettings)
+    labelled: ModeSettings = field(default_factory=ModeSettings)
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -124,6 +130,12 @@ class Gap:
         from capture_cp.gap.page import write_page
 
         write_page(path, self.document())
+
+    def calibration(self, simulator: str | None = None) -> Capture:
+        """The regions of the first simulator that is a model file, or of the one with that name; save it with `.save`."""
+        from capture_cp.gap.saved import calibration_of
+
+        return calibration_of(self, simulator)
 
     def plot(self, **settings: Any) -> Any:
         """A figure of errors against steps, by mode."""
@@ -208,7 +220,7 @@ class Gap:
         """Steps 1, 2, ... tested in order; by the mode at the start also for the whole way there."""
         places = [q for q, one in enumerate(part.quantities) if one.name in self.stated.tolerance]
         limits = np.array([self.stated.tolerance[part.quantities[q].name] for q in places])
-        delta = DELTA / (len(part.errors) * len(part.modes) if self.stated.jointly else 1)
+        delta = DELTA / (2 * len(part.errors) * len(part.modes) if self.stated.jointly else 1)  # by start and by end
         found = []
         for name, errors in part.errors.items():
             within = np.asarray((errors[:, :, places] <= limits).all(axis=2))
@@ -330,7 +342,7 @@ def measure_gap(
     work = prepared(_named(simulators), log, reading, modes, ErrorSettings(every, **chosen[ErrorSettings]))
     limits = parsed_tolerance(tolerance, work.quantities)
     stated = Statement(shown, alpha, confidence, limits, jointly, resolution)
-    return Gap(tuple(work(run)), stated, {"log": str(log), **dict(config or {})})
+    return Gap(tuple(work(run)), stated, {"log": str(log), **dict(config or {})}, reading, modes)
 
 
 def _named(simulators: Any) -> list[tuple[str, Any]]:

@@ -55,7 +55,7 @@ def page_of(gap: Gap) -> dict[str, Any]:
             "is said below holds for episodes like a mixture of both."
             for one in gap.drifts
         ],
-        "notes": list(part.log.notes),
+        "notes": [*part.log.notes, *(note for one in gap.parts for note in one.diverged())],
         "assumed": assumed(gap),
         "columns": [list(row) for row in part.log.columns.table()],
         "commands": [str(gap.config["command"])] if gap.config.get("command") else [],

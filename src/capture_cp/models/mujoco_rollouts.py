@@ -41,8 +41,8 @@ class MujocoRollout:
     Args:
         model: an MJCF file, MJCF text, or an `mujoco.MjModel`.
         nstep: number of time steps of one transition.
-        state: joints or entries of qpos in the first columns of X, by default all of qpos; or a function of X
-            (n, dx) that returns qpos (n, nq), or qpos and qvel.
+        state: joints or entries of qpos in the first columns of X, by default all of qpos, and of qvel where X has so many;
+            or a function of X (n, dx) that returns qpos (n, nq), or qpos and qvel, as a pair or side by side.
         control: actuators in the last columns of X, by default all; or a function of X that returns controls
             (n, nu), or (n, nstep, nu).
         next: joints or entries of qpos that make up the next configuration, by default those of `state`; or a function of
@@ -55,6 +55,8 @@ class MujocoRollout:
         pool: number of randomised copies.
         seed: fixes the copies.
         threads: number of threads, by default one per core.
+        state_noise: standard deviation of Gaussian noise on the start, drawn for each particle: a number or (nv,), in the
+            units of qvel without seconds; or (2 nv,), with those of qvel after it.
 
     Attributes:
         pool: the randomised copies.
@@ -73,17 +75,19 @@ class MujocoRollout:
         pool: int = 64,
         seed: int = 0,
         threads: int | None = None,
+        state_noise: Noise = None,
     ) -> None:
         self.model = read_model(model)
         # a diverged simulation must not be reset silently
         self.model.opt.disableflags |= int(mujoco_module().mjtDisableBit.mjDSBL_AUTORESET)
         self.nstep = whole_number("nstep", nstep, 1)
+        self._all = state is None
         self._state: Any = state if callable(state) else self._entries(state)
         self._control: Any = control if callable(control) else _actuators(self.model, control)
         self._next: Any = next if callable(next) else self._state if next is None else self._entries(next)
         if next is None and callable(state):
             raise CaptureError("state is a function, so next has no default; pass next=.")
-        self.control_noise = checked_noise(control_noise)
+        self.control_noise, self.state_noise = checked_noise(control_noise), checked_noise(state_noise)
         self._reference = reference_qpos(self.model, reference)
         self.seed = whole_number("seed", seed, 0)
         self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads, 1)
@@ -93,7 +97,7 @@ class MujocoRollout:
         """Particles (n, L, dc) at inputs X (n, dx), each from a copy of the model drawn from the pool."""
         if not callable(self._state) and not callable(self._control):
             wanted = len(self._state), len(self._control)
-            if X.shape[1] != sum(wanted):
+            if X.shape[1] != sum(wanted) and not self._has_rates(X):
                 raise CaptureError(
                     f"X has {X.shape[1]} columns; expected {wanted[0]} of state and {wanted[1]} of control, side by side."
                 )
@@ -101,7 +105,8 @@ class MujocoRollout:
         owner = np.repeat(np.arange(len(X)), n_particles)
         models = [self.pool[i] for i in rng.integers(len(self.pool), size=len(owner))]
         control = with_noise(control[owner], self.control_noise, rng)
-        q, v = rolled_out(models, qpos[owner], qvel[owner], control, np.array([self.nstep]), self.threads)
+        start = self._disturbed(qpos[owner], qvel[owner], rng)
+        q, v = rolled_out(models, *start, control, np.array([self.nstep]), self.threads)
         lost = int(np.isnan(q).any(axis=(1, 2)).sum())
         if lost:
             raise CaptureError(
@@ -116,7 +121,8 @@ class MujocoRollout:
         """Digest of every copy in the pool and of the settings."""
         mujoco = mujoco_module()
         places = [part.tolist() for part in (self._state, self._control, self._next) if not callable(part)]
-        digest = hashlib.sha256(repr((self.nstep, places, self.control_noise, self._reference.tolist())).encode())
+        noise = () if self.state_noise is None else (self.state_noise.tolist(),)
+        digest = hashlib.sha256(repr((self.nstep, places, self.control_noise, self._reference.tolist(), *noise)).encode())
         for model in self.pool:
             packed = np.zeros(mujoco.mj_sizeModel(model), dtype=np.uint8)
             mujoco.mj_saveModel(model, None, packed)
@@ -128,17 +134,35 @@ class MujocoRollout:
     def _entries(self, coordinates: Any) -> Ints:
         return np.arange(self.model.nq) if coordinates is None else qpos_entries(self.model, coordinates)
 
+    def _has_rates(self, X: Floats) -> bool:
+        """Whether X holds all of qpos, qvel and the controls."""
+        known = self._all and not callable(self._control)
+        return known and X.shape[1] == self.model.nq + self.model.nv + len(self._control)
+
+    def _disturbed(self, qpos: Floats, qvel: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """States (m, nq) and (m, nv) with noise on the start; qpos is changed."""
+        if self.state_noise is None:
+            return qpos, qvel
+        nv, mujoco = self.model.nv, mujoco_module()
+        both = len(self.state_noise) == 2 * nv
+        moves = with_noise(np.zeros((len(qpos), 2 * nv if both else nv)), self.state_noise, rng)
+        for row, move in zip(qpos, moves):
+            mujoco.mj_integratePos(self.model, row, move[:nv], 1.0)
+        return qpos, qvel + moves[:, nv:] if both else qvel
+
     def _start(self, X: Floats) -> tuple[Floats, Floats]:
         """qpos (n, nq) and qvel (n, nv) at the start; at rest unless a function returns velocities."""
-        rest = np.zeros((len(X), self.model.nv))
-        if not callable(self._state):
+        nq, rest = self.model.nq, np.zeros((len(X), self.model.nv))
+        if not callable(self._state) and not self._has_rates(X):
             qpos = np.tile(self._reference, (len(X), 1))
             qpos[:, self._state] = X[:, : len(self._state)]
             return qpos, rest
-        made = self._state(X)
+        made: Any = self._state(X) if callable(self._state) else X[:, : nq + self.model.nv]
+        if isinstance(made, np.ndarray) and made.shape == (len(X), nq + self.model.nv):
+            made = made[:, :nq], made[:, nq:]
         qpos, qvel = made if isinstance(made, tuple) and len(made) == 2 else (made, rest)
         return (
-            finite_array("qpos from state(X)", qpos, (len(X), self.model.nq), "(n, nq)"),
+            finite_array("qpos from state(X)", qpos, (len(X), nq), "(n, nq)"),
             finite_array("qvel from state(X)", qvel, (len(X), self.model.nv), "(n, nv)"),
         )
 

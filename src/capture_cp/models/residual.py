@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from capture_cp.base.arrays import digest
 from capture_cp.base.checks import Bools, CaptureError, Floats, finite_array, same_length, some_rows, whole_number
@@ -247,11 +247,11 @@ class TrainingRows:
         return digest(rows[np.lexsort(rows.T)])
 
     @cached_property
-    def _trees(self) -> tuple[cKDTree, cKDTree]:
+    def _trees(self) -> tuple[scipy.spatial.cKDTree, scipy.spatial.cKDTree]:
         """Trees of the transitions and of their ends; fast to build, even with many equal rows."""
         rows = np.hstack([self.X, self.Y]) / self._tolerance
         parts = rows, rows[:, self.X.shape[1] :]
-        whole, ends = (cKDTree(part, balanced_tree=False, compact_nodes=False) for part in parts)
+        whole, ends = (scipy.spatial.cKDTree(part, balanced_tree=False, compact_nodes=False) for part in parts)
         return whole, ends
 
     @cached_property
@@ -261,7 +261,7 @@ class TrainingRows:
         return np.where(tolerance > 0, tolerance, 1e-12)
 
 
-def _near(tree: cKDTree, rows: Floats) -> Bools:
+def _near(tree: scipy.spatial.cKDTree, rows: Floats) -> Bools:
     """Which rows (m, d) have a row of the tree within 1 in every column: (m,)."""
     distance, _ = tree.query(rows, p=np.inf, distance_upper_bound=1.0)
     return np.asarray(np.isfinite(distance))

@@ -56,8 +56,7 @@ class Start:
 
     def commands(self) -> Floats:
         """The commands from each start on, (m, furthest, nu); beyond the end of an episode the last one."""
-        ahead = np.minimum(np.arange(self.furthest), self.log.after[self.rows][:, None])
-        return self.log.ctrl[self.rows[:, None] + ahead]
+        return commands_from(self.log, self.rows, self.furthest)
 
     def perturbed(self, noise: Mapping[str, float], copies: int, rng: np.random.Generator) -> Start:
         """Every start `copies` times, each with start noise of its own."""
@@ -72,6 +71,11 @@ class Start:
                     drawn += deviation * rng.standard_normal(drawn.shape)
         qpos, qvel = np.repeat(self.qpos, copies, axis=0), np.repeat(self.qvel, copies, axis=0)
         return replace(self, rows=rows, qpos=changed(joints, qpos, moves), qvel=qvel + rates)
+
+
+def commands_from(log: StateLog, rows: Ints, count: int) -> Floats:
+    """So many commands from each row on, (m, count, nu); beyond the end of an episode the last one."""
+    return log.ctrl[rows[:, None] + np.minimum(np.arange(count), log.after[rows][:, None])]
 
 
 @dataclass(frozen=True)
@@ -129,13 +133,13 @@ class ModelFile(Simulator):
         copies = self._copies
         which = rng.integers(len(copies), size=len(start.rows)) if len(copies) > 1 else np.zeros(len(start.rows), dtype=int)
         found = np.full((len(start.rows), len(start.steps), self.model.nq), np.nan)
-        length = np.minimum(start.log.after[start.rows], start.furthest)
+        length, every = np.minimum(start.log.after[start.rows], start.furthest), start.commands()
         for most in np.unique(length).tolist():  # no simulation goes beyond the end of its episode
             here = np.flatnonzero(length == most)
             steps = [step for step in start.steps if step <= most]
             if not steps:
                 continue
-            commands = np.repeat(start.commands()[here, : steps[-1]], self.substeps, axis=1)
+            commands = np.repeat(every[here, : steps[-1]], self.substeps, axis=1)
             ends = np.array(steps) * self.substeps
             models = [copies[i] for i in which[here]] if len(copies) > 1 else copies[0]
             state = rolled_out(models, start.qpos[here], start.qvel[here], commands, ends, self.threads)
@@ -180,8 +184,8 @@ class Recording(Simulator):
     recorded: StateLog
 
     @classmethod
-    def of(cls, name: str, recorded: StateLog, log: StateLog) -> Recording:
-        """A recording with the episodes of a log."""
+    def of(cls, name: str, recorded: StateLog, log: StateLog, steps: int) -> Recording:
+        """A recording with the episodes of a log, each at least so many steps long, or as long as in the log."""
         missing = sorted(set(np.array(log.names)[np.unique(log.episode)]) - set(recorded.names))
         if missing:
             raise CaptureError(
@@ -192,6 +196,13 @@ class Recording(Simulator):
                 f"recording {name} has {recorded.period:.6g} s between rows and the log {log.period:.6g}; record it at the "
                 "times of the log."
             )
+        known = dict(zip(recorded.names, np.bincount(recorded.episode, minlength=len(recorded.names))))
+        for number, length in enumerate(np.bincount(log.episode, minlength=len(log.names))):
+            if length and known[log.names[number]] < (wanted := min(length, steps + 2)):
+                raise CaptureError(
+                    f"recording {name} has {known[log.names[number]]} rows of episode {log.names[number]}; expected at "
+                    f"least {wanted}, so that its last ones can be compared."
+                )
         return cls(name, "recording", recorded)
 
     def predict(self, start: Start, rng: np.random.Generator) -> Floats:

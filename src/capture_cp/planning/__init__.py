@@ -8,8 +8,8 @@ from capture_cp.planning.chosen import ChosenPlans, chosen_plans, chosen_rollout
 from capture_cp.planning.distance import interpolate, traversable_distance
 from capture_cp.planning.episode import Episode, System, run_episode
 from capture_cp.planning.fused import FusedRollout
-from capture_cp.planning.judo_task import JudoReward
 from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.other_planners import JudoReward, TorchMPPICost
 from capture_cp.planning.point_test import HazardError, hazard_error
 from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.region_cost import RegionCost
@@ -17,7 +17,6 @@ from capture_cp.planning.rollout import PythonRollout, Rollout, Stage
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.planning.steps import StepModel
 from capture_cp.planning.sums import RegionSums
-from capture_cp.planning.torch_mppi import TorchMPPICost
 
 __all__ = [
     "MPPI",

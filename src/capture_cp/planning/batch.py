@@ -10,7 +10,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, finite_array, whole_number
 from capture_cp.base.streams import stream
-from capture_cp.planning.episode import TIMED_OUT, Episode
+from capture_cp.planning.episode import Episode, Record
 from capture_cp.planning.mppi import MPPI, one_step_on
 
 #: The true system, n runs at once: (states (n, ds), actions (n, da), a generator per run) -> next states, outcomes or None.
@@ -64,53 +64,25 @@ def run_episodes(
         actions, noise = np.ascontiguousarray(plans[:, 0]), [run.noise for run in active]
         states, outcomes = system(np.array([run.state for run in active]), actions, noise)
         for run, plan, cost, action, state, outcome in zip(active, plans, costs, actions, states, outcomes):
-            run.record(plan, cost, action, state, outcome, spent)
+            run.add(plan, cost, action, state, outcome, spent)
     return [run.episode(dict(info or {})) for run in runs]
 
 
-class _Run:
-    """State and history of one run."""
+class _Run(Record):
+    """A run, with its planner's plan and random numbers."""
 
     def __init__(self, planner: MPPI, start: Floats, seed: int, noise_seed: int) -> None:
-        self._planner = planner
-        self.outcome: str | None = None
+        super().__init__(start)
+        self._temperature_at = planner.temperature_at
         self._rng = stream(whole_number("seeds", seed, 0), "MPPI")
         self.noise = stream(whole_number("noise_seeds", noise_seed, 0), "system")
-        self._nominal = np.zeros((planner.horizon, len(planner.low)))
-        self._states: list[Floats] = [start]
-        self._actions: list[Floats] = []
-        self._plans: list[Floats] = []
-        self._costs: list[float] = []
-        self._plan_ms: list[float] = []
-
-    @property
-    def state(self) -> Floats:
-        return self._states[-1]
+        self._nothing = np.zeros((planner.horizon, len(planner.low)))
 
     def temperature(self) -> float:
-        return self._planner.temperature_at(self.state)
+        return self._temperature_at(self.state)
 
     def warm_start(self) -> Floats:
-        return one_step_on(self._nominal)
+        return one_step_on(self.plans[-1] if self.plans else self._nothing)
 
     def key(self) -> int:
         return int(self._rng.integers(2**62))
-
-    def record(self, plan: Floats, cost: float, action: Floats, state: Floats, outcome: str | None, spent: float) -> None:
-        self._nominal, self.outcome = plan, outcome
-        self._actions.append(action)
-        self._states.append(state)
-        self._plans.append(plan)
-        self._costs.append(float(cost))
-        self._plan_ms.append(spent)
-
-    def episode(self, info: dict[str, Any]) -> Episode:
-        return Episode(
-            self.outcome or TIMED_OUT,
-            np.array(self._states),
-            np.array(self._actions),
-            np.array(self._plans),
-            np.array(self._costs),
-            np.array(self._plan_ms),
-            info,
-        )

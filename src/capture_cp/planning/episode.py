@@ -172,34 +172,41 @@ def run_episode(
     shifted by a step, as after any step.
     """
     rng, max_steps = stream(whole_number("seed", seed, 0), "system"), whole_number("max_steps", max_steps, 1)
-    particles = stream(seed, "braking")
+    particles, braked = stream(seed, "braking"), list[bool]()
     planner.reset()
-    state, outcome = finite_array("start", start, (None,), "(ds,)"), None
-    states: list[Floats] = [state]
-    actions: list[Floats] = []
-    plans: list[Floats] = []
-    costs: list[float] = []
-    plan_ms: list[float] = []
-    braked: list[bool] = []
-    while outcome is None and len(actions) < max_steps:
+    run = Record(finite_array("start", start, (None,), "(ds,)"))
+    while run.outcome is None and len(run.actions) < max_steps:
         began = time.perf_counter()
-        action = planner.plan(state)
-        plan_ms.append(1e3 * (time.perf_counter() - began))
-        plans.append(planner.nominal.copy())
-        costs.append(planner.costs.min())
+        action = planner.plan(run.state)
+        spent = 1e3 * (time.perf_counter() - began)
         if braking is not None:
-            (action,), (failed,) = braking.act(state[None], plans[-1][None], particles)
+            (action,), (failed,) = braking.act(run.state[None], planner.nominal[None], particles)
             braked.append(bool(failed))
-        state, outcome = system(state.copy(), action.copy(), rng)
-        actions.append(action)
-        states.append(state)
-    return Episode(
-        outcome or TIMED_OUT,
-        np.array(states),
-        np.array(actions),
-        np.array(plans),
-        np.array(costs),
-        np.array(plan_ms),
-        dict(info or {}),
-        braked=np.array(braked, dtype=bool),
-    )
+        after = system(run.state.copy(), action.copy(), rng)
+        run.add(planner.nominal.copy(), planner.costs.min(), action, *after, spent)
+    return replace(run.episode(dict(info or {})), braked=np.array(braked, dtype=bool))
+
+
+class Record:
+    """A run as it is recorded, step by step."""
+
+    def __init__(self, start: Floats) -> None:
+        self.outcome: str | None = None
+        self.states, self.actions, self.plans = [start], list[Floats](), list[Floats]()
+        self.costs, self.plan_ms = list[float](), list[float]()
+
+    @property
+    def state(self) -> Floats:
+        return self.states[-1]
+
+    def add(self, plan: Floats, cost: float, action: Floats, state: Floats, outcome: str | None, plan_ms: float) -> None:
+        """A plan, the cost of the best sample, and what was executed; the outcome once the run has ended."""
+        self.outcome = outcome
+        lists: tuple[list[Any], ...] = (self.plans, self.costs, self.actions, self.states, self.plan_ms)
+        for numbers, new in zip(lists, (plan, float(cost), action, state, plan_ms)):
+            numbers.append(new)
+
+    def episode(self, info: dict[str, Any]) -> Episode:
+        """The episode so far; one without an outcome has timed out."""
+        arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in _ALWAYS}
+        return Episode(self.outcome or TIMED_OUT, info=info, **arrays)

@@ -17,13 +17,12 @@ from capture_cp.kernels.compiler import require_compiler
 from capture_cp.kernels.gaussian import squared_limits
 from capture_cp.planning import plugin
 from capture_cp.planning.agreement import RolledOut, check_agreement
-from capture_cp.planning.hazard import hazard_cells
+from capture_cp.planning.hazard import checked_hazard, hazard_cells
 from capture_cp.planning.kernel import Calibrated, roll_out, step_each
 from capture_cp.planning.plugin import Functions, called_by, checked_functions
 from capture_cp.planning.point_test import asked_one_by_one
 from capture_cp.planning.probes import PointHazard, Probes, check_finite, metric_of, probes_of, rule_of
-from capture_cp.planning.regions import check_sizes, checked_axes, checked_hazard
-from capture_cp.planning.rollout import Rollout
+from capture_cp.planning.rollout import Rollout, check_sizes, checked_axes
 from capture_cp.planning.steps import StepModel, step_model_of
 from capture_cp.planning.sums import RegionSums, Seen, Summed, summed_regions
 from capture_cp.planning.trial import (
@@ -222,7 +221,7 @@ class FusedRollout(Rollout):
 
     def device_parts(self, horizon: int, action_dims: int) -> tuple[Functions, Any, Any, Any, Any]:
         """What the GPU needs of this rollout: functions, `Sizes`, `DeviceRegions`, hazard cells or points, parameters."""
-        from capture_cp.planning.cuda.records import DeviceRegions, Sizes
+        from capture_cp.planning.cuda.regions import DeviceRegions, Sizes
 
         if not self.on_cuda:
             raise CaptureError('sums over regions are computed on the CPU only; plan with device="cpu".')

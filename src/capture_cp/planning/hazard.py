@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from capture_cp.base.checks import Bools
+from capture_cp.base.checks import Bools, CaptureError
 from capture_cp.base.layouts import Columns
 from capture_cp.capture.fitted import Fitted
 from capture_cp.kernels.borrowed import borrowed
@@ -25,7 +25,7 @@ class _CellRoom(NamedTuple):
     """Scratch arrays to count hazard cells, and the counts of every step."""
 
     met: Any  # (H,)
-    cloud: Any  # (L, dc)
+    clouds: Any  # (H, L, dc)
     limits: Any  # (M + 1,): of the strata, and -1 for infeasible cells
     near: Any  # (M + 1,)
     far: Any
@@ -37,7 +37,7 @@ class _SearchRoom(NamedTuple):
     """Scratch arrays to search labelled cells, and the counts of every step."""
 
     met: Any  # (H,)
-    cloud: Any  # (L, dc)
+    clouds: Any  # (H, L, dc)
     limits: Any  # (M + 1,)
     counts: Any
     indices: Any  # (2, dc)
@@ -54,25 +54,25 @@ def columns_in(cells):
 @njit(cache=True)
 def _room_for_runs(horizon, ds, cal, runs):
     strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
-    met, cloud, limits = np.empty(horizon, dtype=np.int64), np.empty((cal.particles, dc)), np.full(strata, -1.0)
-    return _CellRoom(met, cloud, limits, np.empty(strata), np.empty(strata), np.empty(dc), np.empty(dc))
+    met, clouds = np.empty(horizon, dtype=np.int64), np.empty((horizon, cal.particles, dc))
+    limits = np.full(strata, -1.0)
+    return _CellRoom(met, clouds, limits, np.empty(strata), np.empty(strata), np.empty(dc), np.empty(dc))
 
 
 @njit(cache=True)
 def _room_to_search(horizon, ds, cal, cells):
     strata, dc = cal.roots.shape[1] + 1, cal.axes.shape[0]
-    met, cloud, limits = np.empty(horizon, dtype=np.int64), np.empty((cal.particles, dc)), np.full(strata, -1.0)
+    met, clouds = np.empty(horizon, dtype=np.int64), np.empty((horizon, cal.particles, dc))
+    limits = np.full(strata, -1.0)
     counts, indices = np.empty(strata, dtype=np.int64), np.empty((2, dc), dtype=np.int64)
-    return _SearchRoom(met, cloud, limits, counts, indices, room_for(cal.particles, dc, cells.shape[dc - 1]))
+    return _SearchRoom(met, clouds, limits, counts, indices, room_for(cal.particles, dc, cells.shape[dc - 1]))
 
 
 @njit(cache=True)
 def _count_runs(actions, rolled, cal, runs, room):
     rolled, cal, runs, room = borrowed((rolled, cal, runs, room))
-    cloud = room.cloud
     for h in range(actions.shape[0]):
-        count = 0
-        take_cloud(rolled.states[h + 1], cal.axes, cloud)
+        cloud, count = room.clouds[h], 0
         find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
         if cal.count_cells:
             count += region_hazard(cloud, room.limits, cal.k, runs, room.centre, room.middle, room.near, room.far)
@@ -84,9 +84,9 @@ def _count_runs(actions, rolled, cal, runs, room):
 @njit(cache=True)
 def _count_labelled(actions, rolled, cal, cells, room):
     rolled, cal, cells, room = borrowed((rolled, cal, cells, room))
-    (first, extent), search_room, columns, cloud = room.indices, room.search, columns_in(cells), room.cloud
+    (first, extent), search_room, columns = room.indices, room.search, columns_in(cells)
     for h in range(actions.shape[0]):
-        take_cloud(rolled.states[h + 1], cal.axes, cloud)
+        cloud = room.clouds[h]
         reach = find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
         room.counts[:] = 0
         if cal.count_cells and reach >= 0.0:
@@ -113,6 +113,12 @@ def _measure_labelled(actions, rolled, cal, cells, called, params, room):
     _count_labelled(actions, rolled, cal, cells, room)
 
 
+@njit(cache=True, inline="always")
+def keep_cloud(h, states, cal, room):
+    """Keep the configurations after step h."""
+    take_cloud(states, cal.axes, room.clouds[h])
+
+
 @njit(cache=True)
 def hazard_met(h, room):
     """The hazard in the region of step h."""
@@ -122,7 +128,7 @@ def hazard_met(h, room):
 # -- the cells -----------------------------------------------------------------------------------------------------------
 
 
-@measured_by(_room_for_runs, _measure_runs, hazard_met)
+@measured_by(_room_for_runs, keep_cloud, _measure_runs, hazard_met)
 class Runs(NamedTuple):
     """Hazard cells of a grid as runs: neighbours along the last axis in the same stratum."""
 
@@ -139,7 +145,7 @@ class Runs(NamedTuple):
     periodic: Any  # bool (dc,)
 
 
-@measured_by(_room_to_search, _measure_labelled, hazard_met)
+@measured_by(_room_to_search, keep_cloud, _measure_labelled, hazard_met)
 class LabelledCells(NamedTuple):
     """Hazard cells of a grid labelled with their strata, for regions that are not balls: a mask and `Columns`, flat."""
 
@@ -183,3 +189,13 @@ def hazard_runs(grid: Grid, labels: npt.NDArray[Any], hazard: Bools) -> Runs:
     spacing = grid.spacing, 1.0 / grid.spacing
     periodic = np.isin(np.arange(grid.dims), grid.periodic)
     return Runs(hazard, first, place, begin, end, stratum, grid.origin, *spacing, shape, periodic)
+
+
+def checked_hazard(hazard: Any, cells: int) -> Bools:
+    """A hazard mask as bool (cells,)."""
+    mask = np.ravel(np.asarray(hazard))
+    if mask.shape != (cells,) or mask.dtype != np.bool_:
+        raise CaptureError(
+            f"hazard is {mask.dtype} of {mask.size} cells; expected bool, one for each of the grid's {cells}."
+        )
+    return np.ascontiguousarray(mask)

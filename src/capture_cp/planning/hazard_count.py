@@ -15,10 +15,9 @@ from capture_cp.capture.region import finite_columns, with_whole_strata
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.distance import squared_limit
-from capture_cp.planning.hazard import hazard_cells
+from capture_cp.planning.hazard import checked_hazard, hazard_cells
 from capture_cp.planning.point_test import PointTest
 from capture_cp.planning.probes import POINTS
-from capture_cp.planning.regions import checked_hazard
 from capture_cp.planning.runs import region_hazard
 from capture_cp.spaces.strata import GridStrata, grid_of
 

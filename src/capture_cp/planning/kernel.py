@@ -48,21 +48,23 @@ class Calibrated(NamedTuple):
 class Rolled(NamedTuple):
     """A sequence's rollout; scratch arrays that serve one sequence after the other."""
 
-    states: Any  # (H + 1, ds, L): of the particles, at the start and after each step
-    means: Any  # (H + 1, ds): of them
+    states: Any  # (ds, L): of the particles
+    means: Any  # (H + 1, ds): of them, at the start and after each step
     noise: Any  # (dn + 3, L): of one step
     x: Any  # (ds + da,): the calibration's input at one step
 
 
-def measured_by(room_for: Any, measure: Any, seen: Any) -> Callable[[type[T]], type[T]]:
+def measured_by(room_for: Any, keep: Any, measure: Any, seen: Any) -> Callable[[type[T]], type[T]]:
     """Gives a class of regions the compiled functions by which the kernel measures them along a sequence.
 
-    `room_for(horizon, ds, cal, regions)` makes scratch arrays, with room for what is measured; `measure(actions (H, da),
-    rolled, cal, regions, called, params, room)` measures all steps; `seen(h, room)` is what the cost of step h receives.
+    - `room_for(horizon, ds, cal, regions)`: scratch arrays, with room for what is measured;
+    - `keep(h, states (ds, L), cal, room)`: keeps what is needed of the particles after step h;
+    - `measure(actions (H, da), rolled, cal, regions, called, params, room)`: measures all steps;
+    - `seen(h, room)`: what the cost of step h receives.
     """
 
     def given(regions: type[T]) -> type[T]:
-        for name, function in (("room_for", room_for), ("measure", measure), ("seen", seen)):
+        for name, function in (("room_for", room_for), ("keep", keep), ("measure", measure), ("seen", seen)):
             setattr(regions, name, function)
         return regions
 
@@ -75,13 +77,13 @@ def _roll_out_some(start, sequences, seed, cal, regions, called, params, rolled,
     states, means, horizon = rolled.states, rolled.means, sequences.shape[1]
     for i in range(first, stop):
         key = stream(seed, i)
-        place(start, states[0], means[0])
+        place(start, states, means[0])
         for h in range(horizon):
             if cal.draws:
                 draw(rolled.noise, key, h, (cal.noise_dims + 1) // 2)
-            copy(states[h], states[h + 1])
-            function_of(called, "step")(states[h + 1], sequences[i, h], rolled.noise, params)
-            average(states[h + 1], means[h + 1])
+            function_of(called, "step")(states, sequences[i, h], rolled.noise, params)
+            average(states, means[h + 1])
+            function_of(regions, "keep")(h, states, cal, room)
         function_of(regions, "measure")(sequences[i], rolled, cal, regions, called, params, room)
         for h in range(horizon):
             costs[i, h] = math.nan  # of a state with a NaN entry, even if the cost does not use it
@@ -138,7 +140,7 @@ def step_each(called: Called, states: Any, actions: Any, noise: Any, params: Any
 @njit(cache=True)
 def rolled_for(horizon, ds, da, cal):
     """Scratch arrays for sequences."""
-    states, noise = np.empty((horizon + 1, ds, cal.particles)), np.zeros((cal.noise_dims + 3, cal.particles))
+    states, noise = np.empty((ds, cal.particles)), np.zeros((cal.noise_dims + 3, cal.particles))
     return Rolled(states, np.empty((horizon + 1, ds)), noise, np.empty(ds + da))
 
 
@@ -149,14 +151,6 @@ def place(start, states, mean):
         mean[s] = start[s]
         for l in range(states.shape[1]):
             states[s, l] = start[s]
-
-
-@njit(cache=True)
-def copy(states, after):
-    """Copy states (ds, L)."""
-    for s in range(states.shape[0]):
-        for l in range(states.shape[1]):
-            after[s, l] = states[s, l]
 
 
 @njit(cache=True)

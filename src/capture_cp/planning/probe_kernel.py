@@ -12,7 +12,7 @@ from capture_cp.base.layouts import FUNCTION
 from capture_cp.kernels.borrowed import borrowed
 from capture_cp.kernels.nearest import find_distances
 from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
-from capture_cp.planning.kernel import find_limits, take_cloud
+from capture_cp.planning.kernel import find_limits
 from capture_cp.planning.plugin import function_of
 from capture_cp.planning.runs import cell_of
 
@@ -21,7 +21,7 @@ class _PointRoom(NamedTuple):
     """Scratch arrays to test points, and the hazard of every step."""
 
     met: Any  # (H,): in cells, or as a fraction of the region
-    cloud: Any  # (L, dc)
+    clouds: Any  # (H, L, dc)
     limits: Any  # (M,)
     #: (4, L + 1): reach of the points of each particle, squared and plain; one over the volume within; and the radius around
     #: each particle within which nothing is on the hazard, negative if unknown
@@ -38,7 +38,7 @@ def room_for_points(horizon, ds, cal, probes):
     """Scratch arrays for the regions of a sequence."""
     particles, (number, dc) = cal.particles, probes.offsets.shape
     met, limits, radii = np.empty(horizon), np.empty(cal.roots.shape[1]), np.empty((4, particles + 1))
-    near = np.empty((particles, dc)), limits, radii, np.empty(particles), np.empty((dc, particles))
+    near = np.empty((horizon, particles, dc)), limits, radii, np.empty(particles), np.empty((dc, particles))
     return _PointRoom(met, *near, np.empty((number, dc)), np.empty(number), np.empty(number))
 
 
@@ -168,6 +168,5 @@ def measure_points(actions, rolled, cal, probes, called, params, room):
     """How much of the region of each step lies on the hazard."""
     rolled, cal, probes, params, room = borrowed((rolled, cal, probes, params, room))
     for h in range(actions.shape[0]):
-        take_cloud(rolled.states[h + 1], cal.axes, room.cloud)
         reach = find_limits(cal, h, rolled.means[h], actions[h], rolled.x, room.limits)
-        room.met[h] = _hazard_in(reach, room.cloud, cal, probes, called, params, room)
+        room.met[h] = _hazard_in(reach, room.clouds[h], cal, probes, called, params, room)

@@ -18,7 +18,7 @@ from capture_cp.base.layouts import CIRCLE, EUCLIDEAN, INTERVAL, LINE, PLANAR, S
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.gaussian import Mahalanobis
 from capture_cp.conformal.scores import NearestParticles, ParticleBox
-from capture_cp.planning.hazard import hazard_met
+from capture_cp.planning.hazard import hazard_met, keep_cloud
 from capture_cp.planning.kernel import measured_by
 from capture_cp.planning.probe_kernel import measure_points, room_for_points
 from capture_cp.spaces.grid import Grid
@@ -48,7 +48,7 @@ class PointHazard(NamedTuple):
     steepness: float | None = None
 
 
-@measured_by(room_for_points, measure_points, hazard_met)
+@measured_by(room_for_points, keep_cloud, measure_points, hazard_met)
 class Probes(NamedTuple):
     """Points around particles, with the hazard and strata data to test them, in the form kernels need."""
 

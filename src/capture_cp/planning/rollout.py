@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats
+from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.data.rollouts import BatchedStep, advance
 from capture_cp.planning.hazard_count import HazardCount
 from capture_cp.planning.probes import POINTS
-from capture_cp.planning.regions import check_sizes, checked_axes
 from capture_cp.planning.steps import step_model_of
 
 if TYPE_CHECKING:
@@ -197,3 +196,24 @@ class PythonRollout(Rollout):
                 f"the cost returned shape {costs.shape} at step {stage.h} of the rollout; expected ({len(stage.mean)},)."
             )
         return costs
+
+
+def checked_axes(cap: Fitted, axes: Sequence[int]) -> Ints:
+    """Indices of the state's entries that are the configuration, checked: one for each of its numbers."""
+    dims, order = cap.n_outputs_, np.asarray(axes)
+    sound = order.shape == (dims,) and order.dtype.kind in "iu" and len(set(order.tolist())) == dims
+    if not sound or order.min() < 0 or order.max() >= cap.partition_.n_inputs:
+        raise CaptureError(
+            f"axes are {tuple(axes)}; expected {dims} different entries of the state, one per number of a configuration."
+        )
+    return order.astype(np.int64)
+
+
+def check_sizes(cap: Fitted, state: Floats, sequences: Floats, axes: Any) -> None:
+    """Reject a state and actions whose sizes do not match the calibration."""
+    wanted = cap.partition_.n_inputs
+    if state.ndim != 1 or sequences.ndim != 3 or len(state) + sequences.shape[2] != wanted or max(axes) >= len(state):
+        raise CaptureError(
+            f"a state of shape {state.shape} and actions of shape {sequences.shape} do not make up the "
+            f"{wanted} inputs of the calibration, or the axes of the configuration lie outside the state."
+        )

@@ -63,6 +63,7 @@ class _SumRoom(NamedTuple):
     limits: Any  # (M + 1,)
     whole: Any  # (M,): summed weights of the strata that are contained entirely
     indices: Any  # (2, dc)
+    states: Any  # (H, ds, L)
     cloud: Any  # (L, dc), or the mean of a Gaussian, (1, dc)
     still: Any  # (ds, 1): a state whose region is summed
     no_noise: Any  # (dn + 2, 1)
@@ -76,8 +77,8 @@ def _room_to_sum(horizon, ds, cal, summed):
     seen = Seen(np.empty(horizon), np.empty((kept, strata + 1), dtype=np.int64), np.empty(kept))
     limits, whole, indices = np.empty(strata + 1), np.empty(strata), np.empty((2, dc), dtype=np.int64)
     cloud, still, no_noise = np.empty((in_region, dc)), np.empty((ds, 1)), np.zeros((cal.noise_dims + 3, 1))
-    room = room_for(in_region, dc, summed.shape[dc - 1])
-    return _SumRoom(seen, limits, whole, indices, cloud, still, no_noise, room)
+    room, states = room_for(in_region, dc, summed.shape[dc - 1]), np.empty((horizon, ds, cal.particles))
+    return _SumRoom(seen, limits, whole, indices, states, cloud, still, no_noise, room)
 
 
 @njit(cache=True)
@@ -120,12 +121,12 @@ def _measure_sums(actions, rolled, cal, summed, called, params, room):
     rolled, cal, summed, params, room = borrowed((rolled, cal, summed, params, room))
     seen, particles = room.seen, cal.particles
     for h in range(actions.shape[0]):
-        states = rolled.states[h + 1]
+        states = room.states[h]
         seen.particles[h] = 0.0
         for l in range(particles):
             seen.particles[h] += function_of(called, "particle_cost")(states, l, params) / particles
     for h in range(seen.sums.shape[0]):
-        shown = rolled.states[h + 1]
+        shown = room.states[h]
         if cal.rule == ELLIPSOID:  # centred on the step without noise
             shown = room.still
             place(rolled.means[h], shown, rolled.x)
@@ -137,6 +138,13 @@ def _measure_sums(actions, rolled, cal, summed, called, params, room):
             seen.sums[h] = _represented(shown, called, params, seen.cells[h])
 
 
+@njit(cache=True, inline="always")
+def _keep_states(h, states, cal, room):
+    for s in range(states.shape[0]):
+        for l in range(states.shape[1]):
+            room.states[h, s, l] = states[s, l]
+
+
 @njit(cache=True)
 def _all_seen(h, room):
     return room.seen
@@ -145,7 +153,7 @@ def _all_seen(h, room):
 # -- the regions ---------------------------------------------------------------------------------------------------------
 
 
-@measured_by(_room_to_sum, _measure_sums, _all_seen)
+@measured_by(_room_to_sum, _keep_states, _measure_sums, _all_seen)
 class Summed(NamedTuple):
     """Which regions are summed, and the sums of strata that are contained entirely."""
 

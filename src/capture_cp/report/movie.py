@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain, repeat
 from pathlib import Path
@@ -14,20 +14,32 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError
-from capture_cp.base.files import written_whole
+from capture_cp.base.files import check_writable, written_whole
+from capture_cp.base.progress import progress_bar
 from capture_cp.report.canvas import Picture
+from capture_cp.report.style import pyplot
 
 ENDINGS = (".mp4", ".webp", ".gif")
 #: How long the last picture stays (s).
 HOLD = 1.0
 
 
-def check_ending(file: Path) -> None:
-    """Reject a video file of an unknown kind, or one whose writer is not installed, before any picture is drawn."""
+def check_film(file: Path, speed: float) -> None:
+    """Reject a video that could not be written, before any picture is drawn."""
+    if not 0.01 <= speed <= 10:
+        raise CaptureError(f"speed is {speed}; expected a number from 0.01 to 10, 1 for real time.")
+    pyplot()  # missing matplotlib is reported now
     if file.suffix.lower() not in ENDINGS:
         raise CaptureError(f"cannot write {file}: a video ends in {', '.join(ENDINGS)}.")
     if file.suffix.lower() == ".mp4":
         _ffmpeg()
+    check_writable(file)
+
+
+def write_film(file: Path, drawn: Callable[[int], Picture], steps: int, fps: float) -> None:
+    """Draw and write a picture of every step, counted from 0."""
+    with progress_bar() as progress:
+        write_movie(file, (drawn(step) for step in progress.track(range(steps), description="drawing")), fps)
 
 
 def write_movie(file: Path, pictures: Iterable[Picture], fps: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.report.canvas import Canvas, rgb
-from capture_cp.report.draw import add_legend, draw, handles, name_things
+from capture_cp.report.draw import add_legend, draw, figure_of, handles, name_things
 from capture_cp.report.panel import Dots, Extract, Image, Panel, Shape, rectangle
 from capture_cp.report.style import ACTION, PARTICLES, START, STRONG, colour_of, labels, outcome_look, pyplot
 from capture_cp.spaces.strata import FunctionStrata, GriddedStrata, grid_of
@@ -210,38 +211,37 @@ def plot_pairs(one: Extract, names: Sequence[str] | None = None, axes: Sequence[
 
 def regions_figure(extracts: Sequence[Extract], titles: Sequence[str], names: Sequence[str]) -> Any:
     """Regions of configurations of one, two or three numbers, the last as three projections each, with one legend."""
-    dims, plt, names = extracts[0].particles.shape[1], pyplot(), labels(names)
-    rows, columns = (len(extracts), {1: 1, 3: 3}[dims]) if dims != 2 else (-(-len(extracts) // 3), 3)
-    height = {1: 0.7 + 0.3 * len(extracts[0].names), 2: PANEL + 0.7, 3: 2.7}[dims]
-    size = (8.0 if dims == 1 else 3 * PANEL, height * rows + 0.5)
-    figure, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharex=dims == 1)
+    dims, names = extracts[0].particles.shape[1], labels(names)
     pairs: list[Any] = [(0,)] if dims == 1 else list(combinations(range(dims), 2))
-    shown = [(one, axes, title if axes == pairs[0] else "") for one, title in zip(extracts, titles) for axes in pairs]
-    for ax in panels.ravel()[len(shown) :]:
-        ax.axis("off")
-    for ax, (one, axes, title) in zip(panels.ravel(), shown):
-        ends, square = {}, len(axes) == 2 and comparable(one, axes)
-        if len(axes) == 2:
-            low, high = limits(one, axes, square)
-            ends = {"low": low, "high": high}
-            if dims == 2 and len(one.names) > 1:
-                draw(ax, Panel(images=(_map(one, low, high),), low=low, high=high))
-        draw(ax, region_panel(one, axes, names if dims > 1 or ax is panels[-1, 0] else (), **ends))
-        if len(axes) == 2:
-            ax.set_aspect("equal" if square else "auto")
-            ax.locator_params(nbins=5)
-        ax.tick_params(labelsize=8)
-        ax.set_title(title, fontsize=9, loc="left" if dims == 3 else "center")
+    panels = [
+        _projection(one, axes, names if dims > 1 or one is extracts[-1] else (), title if axes == pairs[0] else "")
+        for one, title in zip(extracts, titles)
+        for axes in pairs
+    ]
+    wide, height = {1: (1, 0.7 + 0.3 * len(extracts[0].names)), 2: (3, PANEL + 0.7), 3: (3, 2.7)}[dims]
+    rows = [panels[first : first + wide] for first in range(0, len(panels), wide)]
     every: dict[Any, None] = dict.fromkeys(entry for one in extracts for entry in region_key(one, counted=False))
     strata = [(f"region: {entry[0]}", entry[1]) for entry in every if len(entry) == 2]
-    add_legend(figure, [*strata, *(entry for entry in every if len(entry) > 2)], 3)
+    key = [*strata, *(entry for entry in every if len(entry) > 2)]
+    size = 8.0 if dims == 1 else 3 * PANEL, height * len(rows) + 0.5
+    figure = figure_of(rows, size, key=key, columns=3, sharex=dims == 1)
+    for axis in figure.axes if dims > 1 else ():
+        axis.locator_params(nbins=5)
     return figure
 
 
-def _map(one: Extract, low: Floats, high: Floats) -> Image:
-    """The strata behind a region of two axes."""
-    strata = FunctionStrata(one.index, one.names)
-    return Image(Canvas(strata, low, high, MAP, square=False).ground(np.zeros(2))[1], low, high)
+def _projection(one: Extract, axes: Sequence[int], names: Sequence[str], title: str) -> Panel:
+    """A region on one axis or two, over its strata where it has no other axis."""
+    if len(axes) == 1:
+        return region_panel(one, axes, names, title=title)
+    square = comparable(one, axes)
+    low, high = limits(one, axes, square)
+    shown = region_panel(one, axes, names, low=low, high=high, title=title)
+    ground: tuple[Image, ...] = ()
+    if len(one.names) > 1 and one.particles.shape[1] == 2:
+        canvas = Canvas(FunctionStrata(one.index, one.names), low, high, MAP, square=False)
+        ground = (Image(canvas.ground(np.zeros(2))[1], low, high),)
+    return replace(shown, images=(*ground, *shown.images), equal=square)
 
 
 def wrapped(names: Sequence[str], wide: int = 40) -> list[str]:

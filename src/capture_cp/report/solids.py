@@ -1,4 +1,4 @@
-"""Pictures of bodies without a GPU: solid, as outlines in a flat view, and as wireframes in 2D or 3D."""
+"""Pictures of bodies without a GPU: solid, as outlines in a flat view, and the edges of wireframes."""
 
 from __future__ import annotations
 
@@ -119,12 +119,6 @@ def outlines(bodies: Iterable[Body], view: View, **look: Any) -> tuple[Shape, ..
     return tuple(found)
 
 
-def edges(body: Body) -> Floats:
-    """The edges of a body between faces that do not lie in one plane, as lines (e, 2, 3)."""
-    corners, faces = triangles(body)
-    return np.asarray(corners[sharp_edges(corners, faces)])
-
-
 def sharp_edges(corners: Floats, faces: Ints, fold: float = FLAT) -> Ints:
     """Pairs (e, 2) of corners between faces (f, 3) whose directions differ by at least an angle, or of one face only."""
     pairs = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
@@ -202,20 +196,6 @@ def rotation(quaternion: Floats) -> Floats:
     w, x, y, z = quaternion
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.asarray(np.eye(3) + 2 * w * cross + 2 * cross @ cross)
-
-
-def draw_wireframe(axis: Any, bodies: Iterable[Body], view: View | None = None, width: float = 0.6) -> None:
-    """Draw the edges of bodies into axes of matplotlib: in a view, or without one into axes in 3D."""
-    from matplotlib.collections import LineCollection
-    from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
-
-    for body in bodies:
-        look: dict[str, Any] = {"colors": body.colour, "linewidths": width}
-        lines: Any = edges(body)
-        axis.add_collection(
-            Line3DCollection(lines, **look) if view is None else LineCollection(list(view.flat(lines)), **look), autolim=True
-        )
-    axis.autoscale_view()
 
 
 def rendered(

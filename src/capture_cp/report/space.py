@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +26,6 @@ NEARLY = 0.75
 ALIKE = 4.0
 #: Most hidden axes whose values a title lists, and longest name of an axis.
 NAMED, LONGEST = 2, 24
-
-
-class Bounded(Shown, Protocol):
-    """The interface of a region that is used here."""
-
-    def finite_box(self) -> Floats:
-        """Corners (2, dc) of a box around its parts in strata that it does not contain entirely."""
 
 
 @dataclass(frozen=True)

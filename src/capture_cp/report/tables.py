@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
+from rich.table import Table
 
 from capture_cp.report.draw import figure_of, save
-from capture_cp.report.output import MARGIN
+from capture_cp.report.output import MARGIN, table_of
 from capture_cp.report.panel import Line, Panel
 from capture_cp.report.style import Mark, colour_of
 
@@ -37,11 +39,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page."""
+    """A table of a page or of a terminal: lines by their names, and a note below."""
 
     title: str
     columns: list[str]
     lines: dict[str, list[Cell]]
+    note: str = ""
+
+    def printed(self, heading: str) -> Table:
+        """The table for a terminal, with the heading of the lines' names; intervals are in brackets."""
+        texts = {
+            name: [f"{one.ours} ({one.interval})" if one.interval else one.ours for one in line]
+            for name, line in self.lines.items()
+        }
+        rows = [[escape(name), *line] for name, line in texts.items()]
+        return table_of(escape(self.title), [heading, *self.columns], rows, self.note or None)
 
 
 def coverage_page_table(title: str, rows: Sequence[Row]) -> PageTable:

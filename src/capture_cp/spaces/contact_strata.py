@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, finite_array, positive_number, whole_number
-from capture_cp.kernels.swept_batch import item_distances
+from capture_cp.kernels.swept import item_distances
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.mujoco_model import (
     Coordinates,

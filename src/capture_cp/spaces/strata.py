@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name
+from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, row_numbers
 from capture_cp.base.layouts import Columns
 from capture_cp.spaces.grid import Grid
 from capture_cp.spaces.polygons import labelled_cells
@@ -232,6 +232,17 @@ def checked_index(labels: Any, n: int, n_strata: int, source: str) -> Ints:
             f"expected 0 to {n_strata - 1}, or -1 where infeasible."
         )
     return array.astype(np.int64)
+
+
+def feasible(name: str, labels: Ints) -> None:
+    """Raise an error if outputs are in infeasible space (label -1): dropping them would void the guarantee."""
+    rows = np.flatnonzero(labels < 0)
+    if len(rows):
+        raise CaptureError(
+            f"{len(rows)} of {len(labels)} rows of {name} lie in infeasible space (stratum -1), first in {row_numbers(rows)}"
+            "; the guarantee needs every recorded transition, so widen the strata or their tolerance instead of dropping "
+            "rows."
+        )
 
 
 #: The cells of strata as arrays for kernels, cached while the strata exist; outside them, so that files do not store them.

@@ -15,8 +15,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array
 from capture_cp.kernels import swept as kernel
 from capture_cp.kernels.kinematics import BALL, FIXED, FREE, HINGE, SLIDE, Links
-from capture_cp.kernels.swept import Swept
-from capture_cp.kernels.swept_batch import Boxes
+from capture_cp.kernels.swept import Boxes, Swept
 from capture_cp.spaces.mujoco_model import BOX, CAPSULE, HFIELD, MESH, PLANE, SPHERE, mujoco_module
 
 #: A pose in the world or on a link: the link's number (-1: the world), an origin (3,) and a rotation (3, 3).

@@ -24,7 +24,7 @@ from capture_cp.viewer.session import Session
 HIGHEST_PORT = 65535
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Served:
     """Settings of a page that is served."""
 

@@ -117,11 +117,9 @@ class CoverageStudy(study.Study):
             whole_number("volume", self.volume, 0)
         tasks = dict(self.task.places())
         for task in tasks.values():
-            if task.draws is not None and self.mc > task.draws:
-                raise CaptureError(
-                    f"mc is {self.mc}; test transitions of {task.name} are recorded, expected at most {task.draws}."
-                )
-            if RESIDUAL in self.methods and not task.correctable:
+            if task.logged_test and self.mc > 1:
+                raise CaptureError(f"mc is {self.mc}; test transitions of {task.name} are recorded, expected at most 1.")
+            if RESIDUAL in self.methods and type(task).corrected is Task.corrected:
                 task.corrected(self.seed)  # explains why not
         return tasks
 

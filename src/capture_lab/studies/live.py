@@ -1,4 +1,4 @@
-"""The live page of a task: calibrations, a state set by hand, episodes planned live or recorded, and their counts."""
+"""The live page of a task: calibrations, a state set by hand, episodes planned live or recorded, and their pictures."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, shortened
-from capture_cp.base.streams import stream
+from capture_cp.base.checks import CaptureError, Floats, known_name, shortened
 from capture_cp.capture.capture import Capture
 from capture_cp.capture.methods import METHODS
 from capture_cp.conformal.groups import Tree
 from capture_cp.data.transitions import Transitions
-from capture_cp.planning.episode import TIMED_OUT, Episode, episode_seeds
-from capture_cp.planning.mppi import MPPI
+from capture_cp.planning.episode import Episode
 from capture_cp.report.canvas import Picture
 from capture_cp.report.draw import Frames
 from capture_cp.report.panel import Panel
-from capture_cp.spaces.strata import INFEASIBLE
 from capture_cp.viewer.session import Frame, Session
 from capture_cp.viewer.texts import legend
+from capture_lab.studies.live_run import Run, regimes_of
 from capture_lab.studies.live_texts import Shown, Tally, counts_table, inside_line, regions_table, status_line
 from capture_lab.studies.view import ALONE, TaskView, page_controls, replaced
 from capture_lab.tasks.drawing import Drawing
@@ -42,65 +39,6 @@ STARTS, OVER = 50, 1.0
 #: Size of a picture with one panel, in inches of 100 pixels.
 INCHES = 5.2, 4.4
 FIRST_PLAN = "planning; the first plan of a planner is compiled, for some seconds …"
-
-
-class Run:
-    """Plans with a calibrated method and acts on the true system; if nothing is changed, the same as `run_episode`.
-
-    Attributes:
-        now: the latest moment; replaced as a whole, so that other threads can read it at any time.
-        pure: whether all steps were planned with the same settings.
-    """
-
-    now: Moment
-
-    def __init__(self, fitted: FittedRow, settings: TaskView, start: Floats, episode: int) -> None:
-        self.task, self.pure = fitted.task, True
-        self._seed, noise = episode_seeds(settings.seed, self.task.place, episode)
-        self._act = self.task.closed_loop(start)
-        self._rng, self._particles = stream(noise, "system"), stream(noise, "question")
-        self._trail, self._missed = [start], [False]
-        self._use(fitted, settings)
-
-    def retune(self, fitted: FittedRow, settings: TaskView) -> None:
-        """Continue with another method or other settings, from the plan so far if it has the same length."""
-        self.pure = False
-        self._use(fitted, settings, self._planner.nominal)
-
-    def step(self) -> tuple[int, bool]:
-        """Execute the first action and plan again; returns the regime where it ended, and whether inside its region."""
-        before, action = self._trail[-1], self.now.plan[0]
-        after, outcome = self._act(before.copy(), action.copy(), self._rng)
-        self._trail.append(after)
-        if outcome is None and len(self._trail) > self.task.max_steps:
-            outcome = TIMED_OUT
-        Y, alpha = after[list(self.task.axes)][None], self.settings.alpha
-        found = self.fitted.executed.executed_regions(before[None], action[None], Y, alpha, rng=self._particles)
-        inside = bool(found.inside[0])
-        self._missed.append(not inside)
-        self.now = self._think() if outcome is None else self._moment(self.now.plan[:0], outcome)
-        return int(regimes_of(self.task, Y)[0]), inside
-
-    def _use(self, fitted: FittedRow, settings: TaskView, plan: Floats | None = None) -> None:
-        self.fitted, self.settings = fitted, settings
-        planning = settings.planner, settings.weights, settings.alpha, self._seed
-        self._planner: MPPI = fitted.task.planner(fitted.cap, *planning)
-        if plan is not None and plan.shape == self._planner.nominal.shape:
-            self._planner.nominal = plan
-        self.now = self._think()
-
-    def _think(self) -> Moment:
-        began = perf_counter()
-        self._planner.plan(self._trail[-1])
-        return self._moment(self._planner.nominal.copy(), plan_ms=1e3 * (perf_counter() - began))
-
-    def _moment(self, plan: Floats, outcome: str | None = None, plan_ms: float | None = None) -> Moment:
-        return Moment(self._trail[-1], np.array(self._trail), np.array(self._missed), plan, outcome, plan_ms)
-
-
-def regimes_of(task: Task, Y: Floats) -> Ints:
-    """The regime of every configuration Y (n, dc), -1 where infeasible: (n,)."""
-    return np.asarray(np.append(task.stratum_regimes, INFEASIBLE)[task.strata.index(Y)])
 
 
 class TaskSession(Session):

@@ -15,9 +15,9 @@ from rich.console import Console
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, whole_number
 from capture_cp.base.progress import stage
 from capture_cp.capture.methods import METHODS
-from capture_cp.commands.film import check_film, write_film
 from capture_cp.planning.episode import Episode
 from capture_cp.planning.settings import PlannerSettings
+from capture_cp.report.movie import check_film, write_film
 from capture_cp.viewer.controls import Choices, Control, Range
 from capture_cp.viewer.serve import Served
 from capture_lab.studies.planning import PlanningStudy

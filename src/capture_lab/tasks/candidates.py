@@ -8,7 +8,6 @@ from typing import Any
 
 from capture_cp.base.arrays import identity
 from capture_cp.base.checks import CaptureError, failure_rate, known_name, shortened
-from capture_cp.certificates.certificate import Certificate
 from capture_cp.planning.settings import PlannerSettings
 from capture_lab.tasks.rows import FittedRow, Row, fit_row
 from capture_lab.tasks.task import Task
@@ -120,17 +119,3 @@ def fingerprints(fitted: FittedRow, alpha: float) -> dict[str, str]:
         "task": identity({name: str(value) for name, value in fitted.task.depends_on.items()}, fitted.task.max_steps),
         "calibration": identity(cap.partition_.nodes, cap.partition_.roots, scores),
     }
-
-
-def certified_row(
-    certificate: Certificate, task: Task, seed: int = 0, calibration: float = 1.0, **settings: Any
-) -> FittedRow:
-    """The planner that a certificate is for, calibrated again; raises an error if settings, task or calibration differ.
-
-    `settings` are those that the caller intends to use, if any: they must equal the certified ones.
-    """
-    candidate = CandidateRow.of(task, certificate.settings)
-    certificate.require(candidate.settings | settings)
-    fitted = fit_candidate(task, candidate, seed, calibration)
-    certificate.require(fingerprints=fingerprints(fitted, candidate.alpha))
-    return fitted

@@ -80,33 +80,32 @@ class Row:
         )
 
 
-def method_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The six methods."""
-    return {name: Row(name, planner, weights) for name in METHODS}
+Plan = tuple[PlannerSettings, Any]  #: settings of the planner, weights of the objective
 
 
-def practice_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions of executed steps calibrated in closed loop."""
-    return {"capture-on-policy": Row("capture", planner, weights, practice=PRACTICE)}
+def planning_rows(
+    plan: Plan, own: Plan | None = None, corrected: Plan | None = None, oracle: bool = False
+) -> dict[str, Row]:
+    """The rows of a task's planning table.
 
+    The six methods, and CaPTURe with regions of executed steps calibrated in closed loop; then, planned as in `own`, with
+    regions for each step of the horizon, and with regions that adapt. With `corrected`, all of CaPTURe's and their
+    baselines again, with a corrected model; with `oracle`, uncalibrated particles of the true system.
+    """
 
-def own_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """CaPTURe with regions for each step of the horizon, and with regions that adapt."""
-    capture = Row("capture", planner, weights)
-    return {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
+    def with_ours(rows: dict[str, Row], own: Plan) -> dict[str, Row]:
+        capture = Row("capture", *own)
+        rows["capture-on-policy"] = replace(rows["capture"], practice=PRACTICE)
+        return rows | {"capture-horizon": replace(capture, horizon=True), "capture-online": replace(capture, online=True)}
 
-
-def corrected_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """The same and plain CaPTURe with a corrected model, and their baselines."""
-    names = "capture", "particles", "pcp", "no-strata"
-    plain = {name: Row(name, planner, weights) for name in names}
-    plain |= practice_rows(planner, weights) | own_rows(planner, weights)
-    return {f"{name}-residual": replace(row, corrected=True) for name, row in plain.items()}
-
-
-def oracle_rows(planner: PlannerSettings, weights: Any = None) -> dict[str, Row]:
-    """Uncalibrated particles of the true system."""
-    return {"particles-oracle": Row("particles", planner, weights, oracle=True)}
+    rows = with_ours({name: Row(name, *plan) for name in METHODS}, own or plan)
+    if corrected is not None:
+        names = "capture", "particles", "pcp", "no-strata"
+        again = with_ours({name: Row(name, *corrected) for name in names}, corrected)
+        rows |= {f"{name}-residual": replace(row, corrected=True) for name, row in again.items()}
+    if oracle:
+        rows["particles-oracle"] = Row("particles", *(corrected or plan), oracle=True)
+    return rows
 
 
 def weight_options(weights: type[Any]) -> type[Any]:

@@ -28,7 +28,7 @@ from capture_cp.planning.settings import PlannerSettings
 from capture_cp.spaces.metrics import Euclidean, Metric, wrap_angle
 from capture_cp.spaces.strata import Strata, grid_of, has_grid
 from capture_lab.tasks.extent import Extent, nowhere
-from capture_lab.tasks.rows import Row, method_rows, own_rows, practice_rows
+from capture_lab.tasks.rows import Row, planning_rows
 
 if TYPE_CHECKING:
     from capture_cp.planning.batch import Systems
@@ -41,6 +41,7 @@ Advance = Callable[[int], object]
 
 CALIBRATION, TEST, SINGLE = "calibration", "test", "single"
 STARTS = 1000  # size of the set that random starts are drawn from
+TEST_PART = 4096  # test inputs whose particles are drawn together
 
 #: For a task without its own settings; rolled out in Python, so few samples. The temperature is in the unit of its cost.
 PLANNER = PlannerSettings(horizon=4, samples=64, temperature=0.02)
@@ -90,7 +91,7 @@ class Task(TaskOptions):
 
     States are (ds,), actions (da,), configurations (dc,): the entries `axes` of a state. An input x (ds + da,) is a state
     and an action. Derive from this class and implement the methods that raise `NotImplementedError`; every study, video and
-    page then works with it. If it is a dataclass, its fields become command-line options.
+    page then works with it; without a cost it has no planner. If it is a dataclass, its fields become command-line options.
 
     Class attributes, in addition to those of `TaskOptions`:
         axes: which entries of the state are the configuration.
@@ -98,8 +99,7 @@ class Task(TaskOptions):
         rate: control steps per second, for videos.
         max_steps: steps after which an episode has timed out.
         particles: particles L of a prediction, by default.
-        test_part: number of test inputs whose particles are drawn together; None for all of them.
-        draws: maximum number of outcomes per test input; None for any number.
+        logged_test: whether test transitions are a log, with one outcome per input, instead of drawn for each input.
         calibration_rollouts: rollouts that calibrate the regions of a horizon.
         region_steps: number of a plan's steps with their own regions in such rows; None for all of them.
         correction_shape: of the numbers in the field `correction` of a corrected task; None if it has none.
@@ -117,14 +117,58 @@ class Task(TaskOptions):
     rate: ClassVar[float] = 10.0
     max_steps: ClassVar[int] = 100
     particles: ClassVar[int] = 16
-    test_part: ClassVar[int | None] = 4096
-    draws: ClassVar[int | None] = None
+    logged_test: ClassVar[bool] = False
     calibration_rollouts: ClassVar[int] = 20_000
     region_steps: ClassVar[int | None] = None
     correction_shape: ClassVar[tuple[int, int] | None] = None
     adapts_at_once: ClassVar[bool] = True
 
-    # -- where it is --------------------------------------------------------------------------------------------------
+    # -- what every robot provides -------------------------------------------------------------------------------------
+
+    @property
+    def strata(self) -> Strata:
+        """The stratified configuration space, with a grid or, for many axes, without."""
+        raise NotImplementedError
+
+    @property
+    def bounds(self) -> Floats:
+        """The largest action on every axis, (da,)."""
+        raise NotImplementedError
+
+    def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, ds) by the approximate model, one particle each."""
+        raise NotImplementedError
+
+    def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
+        """Next states (n, ds) of the true system."""
+        raise NotImplementedError
+
+    def inputs(self, n: int, rng: np.random.Generator) -> Floats:
+        """Random feasible inputs (n, ds + da): the starts of calibration and test transitions."""
+        raise NotImplementedError
+
+    # -- what a robot provides to be planned for -----------------------------------------------------------------------
+
+    def starts(self, n: int) -> Floats:
+        """States (n, ds) where the episodes of the planning study start."""
+        raise NotImplementedError
+
+    @property
+    def hazard(self) -> Hazard:
+        """What must be avoided; nothing by default. Without a grid it is a function."""
+        if not has_grid(self.strata):
+            return nowhere
+        return np.zeros(grid_of(self.strata).require_grid().size, dtype=bool)
+
+    def cost(self, stage: Stage, weights: Any) -> Floats:
+        """Stage costs (N,) of a plan's step; `weights` are those of a row."""
+        raise NotImplementedError
+
+    def outcome(self, state: Floats) -> str | None:
+        """How an episode has ended, or None: "success", "fell", ..."""
+        return None
+
+    # -- where it is ---------------------------------------------------------------------------------------------------
 
     @property
     def place(self) -> str:
@@ -147,11 +191,6 @@ class Task(TaskOptions):
         return re.sub(r"\W+", "-", self.place.lower()).strip("-") or self.name
 
     @property
-    def strata(self) -> Strata:
-        """The stratified configuration space, with a grid or, for many axes, without."""
-        raise NotImplementedError
-
-    @property
     def metric(self) -> Metric:
         """The metric of configurations."""
         return Euclidean()
@@ -167,6 +206,11 @@ class Task(TaskOptions):
         return np.arange(len(self.strata.names))
 
     @property
+    def reported(self) -> tuple[str, ...]:
+        """The regimes with their own rows in tables; the others count in "all" only."""
+        return self.regimes
+
+    @property
     def cell(self) -> float:
         """A small length of configurations: a cell of the grid along its first axis, or without a grid `extent.small`."""
         if not has_grid(self.strata):
@@ -178,21 +222,7 @@ class Task(TaskOptions):
         """The range of random inputs' configurations: the bounds of a space without a grid."""
         return Extent.of(self.inputs, list(self.axes), self.metric)
 
-    @property
-    def reported(self) -> tuple[str, ...]:
-        """The regimes with their own rows in tables; the others count in "all" only."""
-        return self.regimes
-
-    @property
-    def bounds(self) -> Floats:
-        """The largest action on every axis, (da,)."""
-        raise NotImplementedError
-
-    # -- the approximate model ----------------------------------------------------------------------------------------
-
-    def model_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Next states (n, ds) by the approximate model, one particle each."""
-        raise NotImplementedError
+    # -- the approximate model -----------------------------------------------------------------------------------------
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """The approximate model: particles (n, L, dc) of the next configuration."""
@@ -227,11 +257,6 @@ class Task(TaskOptions):
         corrected: Any = replace(self, correction=tuple(map(tuple, terms.tolist())))  # type: ignore[type-var]
         return corrected  # type: ignore[no-any-return]
 
-    @property
-    def correctable(self) -> bool:
-        """Whether there is a `corrected` task."""
-        return type(self).corrected is not Task.corrected
-
     def method(
         self, name: str, n_particles: int | None = None, tree: Tree | None = None, seed: int = 0, k: int | None = None
     ) -> Capture:
@@ -248,15 +273,7 @@ class Task(TaskOptions):
         """The tree of this task's methods, by default."""
         return Tree()
 
-    # -- the true system and its data ---------------------------------------------------------------------------------
-
-    def true_step(self, states: Floats, actions: Floats, rng: np.random.Generator) -> Floats:
-        """Next states (n, ds) of the true system."""
-        raise NotImplementedError
-
-    def inputs(self, n: int, rng: np.random.Generator) -> Floats:
-        """Random feasible inputs (n, ds + da): the starts of calibration and test transitions."""
-        raise NotImplementedError
+    # -- data of the true system ---------------------------------------------------------------------------------------
 
     def seed_here(self, seed: int) -> int:
         """The seed for this place: two places use independent random numbers."""
@@ -282,7 +299,7 @@ class Task(TaskOptions):
 
     def test_parts(self, n: int) -> list[slice]:
         """The rows of n test inputs in parts; the particles of a part are drawn together."""
-        size = self.test_part or n
+        size = n if self.logged_test else TEST_PART
         return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
     def outcomes(self, X: Floats, draws: int, seed: int, first: int = 0, first_draw: int = 0) -> Floats:
@@ -327,29 +344,12 @@ class Task(TaskOptions):
     def _number(self, n: int | None, purpose: str) -> int:
         return int(self.defaults.get("coverage", {}).get(purpose, 20_000)) if n is None else n
 
-    # -- closed loop --------------------------------------------------------------------------------------------------
+    # -- closed loop ---------------------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> Mapping[str, Row]:
         """How each row of the planning table plans, by name."""
-        weights = None if self.weights is None else self.weights()
-        return method_rows(PLANNER, weights) | practice_rows(PLANNER, weights) | own_rows(PLANNER, weights)
-
-    @property
-    def hazard(self) -> Hazard:
-        """What must be avoided; nothing by default. Without a grid it is a function."""
-        if not has_grid(self.strata):
-            return nowhere
-        return np.zeros(grid_of(self.strata).require_grid().size, dtype=bool)
-
-    @property
-    def farthest(self) -> float | None:
-        """Distance from its particles up to which an unbounded region is searched with a hazard function."""
-        return None if has_grid(self.strata) else self.extent.width
-
-    def cost(self, stage: Stage, weights: Any) -> Floats:
-        """Stage costs (N,) of a plan's step; `weights` are those of a row."""
-        raise NotImplementedError
+        return planning_rows((PLANNER, None if self.weights is None else self.weights()))
 
     def planner(
         self,
@@ -391,9 +391,10 @@ class Task(TaskOptions):
         """The temperature of `planner`, or a function of the state (ds,)."""
         return settings.temperature
 
-    def starts(self, n: int) -> Floats:
-        """States (n, ds) where the episodes of the planning study start."""
-        raise NotImplementedError
+    @property
+    def farthest(self) -> float | None:
+        """Distance from its particles up to which an unbounded region is searched with a hazard function."""
+        return None if has_grid(self.strata) else self.extent.width
 
     def random_starts(self, seeds: Sequence[int]) -> Floats:
         """A start drawn at random for every seed (n,), one of the first thousand of `starts`: (n, ds).
@@ -407,10 +408,6 @@ class Task(TaskOptions):
     def in_closed_loop(self) -> Task:
         """The task of planner and true system in closed loop, if it differs from that of the calibration data."""
         return self
-
-    def outcome(self, state: Floats) -> str | None:
-        """How an episode has ended, or None: "success", "fell", ..."""
-        return None
 
     def closed_loop(self, start: Floats) -> System:
         """The true system, ready to be stepped from a state (ds,)."""
@@ -441,7 +438,7 @@ class Task(TaskOptions):
         if not all(np.isfinite(part).all() for part in (episode.states, episode.actions, episode.plans, episode.particles)):
             raise CaptureError("the episode holds NaN or infinite states, actions or particles; record it again.")
 
-    # -- pictures -----------------------------------------------------------------------------------------------------
+    # -- pictures ------------------------------------------------------------------------------------------------------
 
     def drawing(self) -> Drawing:
         """The object that draws figures, videos and the live page of this task; needs matplotlib."""

@@ -11,10 +11,8 @@ from numba import cuda
 from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.cuda.arrays import tuple_on_device
 from capture_cp.planning.agreement import PLACES
-from capture_cp.planning.cuda.average import AVERAGING, average, take_elites
-from capture_cp.planning.cuda.records import Plans, Sampling
 from capture_cp.planning.cuda.regions import THREADS
-from capture_cp.planning.cuda.rollout import rollout_kernel
+from capture_cp.planning.cuda.rollout import AVERAGING, Plans, Sampling, average, rollout_kernel, take_elites
 from capture_cp.planning.fused import FusedRollout
 from capture_cp.planning.mppi import check_stages
 from capture_cp.planning.trial import COMPILING, why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -13,12 +13,38 @@ from capture_cp.kernels.cells import cell_at, column_at, column_count, index_box
 from capture_cp.kernels.distance import squared_distance
 from capture_cp.kernels.nearest import enough_within
 from capture_cp.kernels.probes import move, reaches_wide, volume_within, weight_inside
-from capture_cp.planning.cuda.records import Sizes
 from capture_cp.planning.plugin import Called
 from capture_cp.planning.probe_kernel import clearance, stratum_at
 from capture_cp.planning.runs import is_on_hazard
 
 THREADS = 32  # of a block
+
+
+class Sizes(NamedTuple):
+    """Constants of a rollout's kernel, which is compiled for them."""
+
+    state: int
+    action: int
+    noise: int
+    particles: int
+    axes: tuple[int, ...]  # which entries of the state are the configuration
+    strata: int
+    rule: int  # by which regions are tested, see kernels.cells
+    points: int  # around the particles of a region; 0 where hazard cells are counted
+    draws: bool  # whether particles are drawn, or move without noise
+    count_cells: bool  # count the hazard in the region
+    count_particles: bool  # count particles on the hazard
+
+
+class DeviceRegions(NamedTuple):
+    """A calibration, and how its region is tested."""
+
+    nodes: Any  # the partition, see kernels.tree
+    roots: Any  # (S, M): of the steps that have their own trees; the last serves all later steps
+    stratum_features: Any
+    limits: Any  # (T, M, J): squared thresholds of each step; the last serve all later steps
+    length: Any  # of the metric, or a table of its axes
+    k: int
 
 
 @cuda.jit(device=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -16,11 +16,31 @@ from capture_cp.base.checks import CaptureError
 from capture_cp.kernels.random import normal_pair, stream
 from capture_cp.kernels.scalar import clip
 from capture_cp.kernels.tree import find_group
-from capture_cp.planning.cuda.records import Sizes
-from capture_cp.planning.cuda.regions import THREADS, by_cells, by_points
+from capture_cp.planning.cuda.regions import THREADS, Sizes, by_cells, by_points
 from capture_cp.planning.plugin import Functions, called_by
 
+AVERAGING = 128  # threads of a block that averages
 SHARED_BYTES = 48 * 1024  # shared memory of a block without an explicit request for more
+
+
+class Sampling(NamedTuple):
+    """How sequences are drawn."""
+
+    spread: Any  # (da, da): lower triangular
+    low: Any  # (da,)
+    high: Any
+
+
+class Plans(NamedTuple):
+    """Buffers of B plans, N sequences each."""
+
+    states: Any  # (B, ds + 1): state, temperature
+    keys: Any  # (B,): of the random numbers
+    nominal: Any  # (B, H, da): to sample around, then the plan
+    sequences: Any  # (B, N, H, da)
+    stages: Any  # (B, N, H): costs of the steps
+    costs: Any  # (B, N)
+    lowest: Any  # (B,): lowest cost, -inf if any is not finite
 
 
 @cuda.jit(device=True)
@@ -143,3 +163,42 @@ def rollout_kernel(functions: Functions, sizes: Sizes) -> Any:
             plans.costs[row, i] = total
 
     return roll_out
+
+
+@cuda.jit(cache=True)
+def average(plans):
+    """The new plan, weighted by exp(-cost / λ) from the lowest cost: a block per number of an action."""
+    row, thread, threads = cuda.blockIdx.y, cuda.threadIdx.x, cuda.blockDim.x
+    h, a = cuda.blockIdx.x // plans.nominal.shape[2], cuda.blockIdx.x % plans.nominal.shape[2]
+    parts = cuda.shared.array(AVERAGING, np.float64)
+    weights = cuda.shared.array(AVERAGING, np.float64)
+    costs, temperature, lowest = plans.costs[row], plans.states[row, plans.states.shape[1] - 1], math.inf
+    for i in range(thread, costs.shape[0], threads):
+        lowest = min(lowest, costs[i] if math.isfinite(costs[i]) else -math.inf)
+    parts[thread] = lowest
+    cuda.syncthreads()
+    for other in range(threads):
+        lowest = min(lowest, parts[other])
+    cuda.syncthreads()
+    total, weight = 0.0, 0.0
+    for i in range(thread, costs.shape[0], threads):
+        w = math.exp((lowest - costs[i]) / temperature)
+        total, weight = total + w * plans.sequences[row, i, h, a], weight + w
+    parts[thread], weights[thread] = total, weight
+    cuda.syncthreads()
+    if thread == 0:
+        total, weight = 0.0, 0.0
+        for other in range(threads):
+            total, weight = total + parts[other], weight + weights[other]
+        plans.nominal[row, h, a], plans.lowest[row] = total / weight, lowest
+
+
+@cuda.jit(cache=True)
+def take_elites(plans, order, repeats, again):
+    """The average and the best sequences of every plan, by their `order`, each `repeats` times: a block per sequence."""
+    row, copy = cuda.blockIdx.y, cuda.blockIdx.x
+    horizon, da, chosen = plans.nominal.shape[1], plans.nominal.shape[2], copy // repeats
+    for entry in range(cuda.threadIdx.x, horizon * da, cuda.blockDim.x):
+        h, a = entry // da, entry % da
+        best = plans.nominal[row, h, a] if chosen == 0 else plans.sequences[row, order[row, chosen - 1], h, a]
+        again.sequences[row, copy, h, a] = best

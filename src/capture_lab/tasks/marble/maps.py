@@ -18,6 +18,7 @@ from capture_lab.tasks.marble.contact_table import count_squares, look_up
 from capture_lab.tasks.marble.dynamics import clearances
 
 SIDES = ("left", "right", "bottom", "top")
+RADII = ("marble_radius", "pit_radius", "goal_radius")
 MILLIMETRE = 1e-3
 LARGEST = 2000.0  # mm: a grid of 1 mm cells, and the paths between them, must fit in memory
 LARGEST_FILE = 1_000_000  # bytes
@@ -134,58 +135,45 @@ def _parse(file: Path) -> Map:
     for key in ("size", "walls", "start", "goal"):
         if key not in content:
             raise CaptureError(f"map {file} has no {key!r}; it needs size, walls, start and goal.")
-    parsed = _Reader(file, content).map()
+    parsed = Map(
+        name=_text(file, content.get("name", file.stem)),
+        size=_lengths(file, "size", content["size"], 2, positive=True),
+        walls=tuple(_lengths(file, "walls", wall, 4) for wall in _list(file, content, "walls")),
+        start=_lengths(file, "start", content["start"], 2),
+        goal=_lengths(file, "goal", content["goal"], 2),
+        pits=tuple(_lengths(file, "pits", pit, 2) for pit in _list(file, content, "pits")),
+        framed=tuple(known_name(f"side in framed of map {file}", side, SIDES) for side in _list(file, content, "framed")),
+        **{key: _lengths(file, key, [content[key]], 1, positive=True)[0] for key in RADII if key in content},
+    )
     _check_size(file, parsed)
     _check_geometry(file, parsed)
     _check_way(file, parsed)
     return parsed
 
 
-class _Reader:
-    """Reads typed values from a map file, and reports which key is wrong and why."""
+def _wrong(file: Pathlike, key: str, reason: str) -> CaptureError:
+    return CaptureError(f"map {file}, key {key!r}: {reason}.")
 
-    def __init__(self, file: Path, content: dict[str, Any]) -> None:
-        self.file, self.content = file, content
 
-    def map(self) -> Map:
-        return Map(
-            name=self._text("name", self.file.stem),
-            size=self._numbers("size", self.content["size"], 2, positive=True),
-            walls=tuple(self._numbers("walls", wall, 4) for wall in self._list("walls")),
-            start=self._numbers("start", self.content["start"], 2),
-            goal=self._numbers("goal", self.content["goal"], 2),
-            pits=tuple(self._numbers("pits", pit, 2) for pit in self._list("pits")),
-            framed=tuple(known_name(f"side in framed of map {self.file}", side, SIDES) for side in self._list("framed")),
-            **{key: self._positive(key) for key in ("marble_radius", "pit_radius", "goal_radius") if key in self.content},
-        )
+def _list(file: Path, content: dict[str, Any], key: str) -> list[Any]:
+    value = content.get(key, [])
+    if not isinstance(value, list):
+        raise _wrong(file, key, f"expected a list, found {value!r}")
+    return value
 
-    def fail(self, key: str, reason: str) -> CaptureError:
-        return CaptureError(f"map {self.file}, key {key!r}: {reason}.")
 
-    def _list(self, key: str) -> list[Any]:
-        value = self.content.get(key, [])
-        if not isinstance(value, list):
-            raise self.fail(key, f"expected a list, found {value!r}")
-        return value
+def _lengths(file: Path, key: str, value: Any, count: int, positive: bool = False) -> Any:
+    sound = isinstance(value, list) and len(value) == count and all(_is_length(n) for n in value)
+    if not sound or (positive and min(value) <= 0):
+        kind = "positive numbers" if positive else "numbers"
+        raise _wrong(file, key, f"expected {count} {kind} of at most {LARGEST:g} mm, found {repr(value)[:60]}")
+    return tuple(float(n) for n in value)
 
-    def _numbers(self, key: str, value: Any, count: int, positive: bool = False) -> Any:
-        sound = isinstance(value, list) and len(value) == count and all(_is_length(n) for n in value)
-        if not sound or (positive and min(value) <= 0):
-            kind = "positive numbers" if positive else "numbers"
-            raise self.fail(key, f"expected {count} {kind} of at most {LARGEST:g} mm, found {repr(value)[:60]}")
-        return tuple(float(n) for n in value)
 
-    def _positive(self, key: str) -> float:
-        value = self.content[key]
-        if not (_is_length(value) and value > 0):
-            raise self.fail(key, f"expected a positive number of at most {LARGEST:g} mm, found {repr(value)[:60]}")
-        return float(value)
-
-    def _text(self, key: str, default: str) -> str:
-        value = self.content.get(key, default)
-        if not isinstance(value, str):
-            raise self.fail(key, f"expected text, found {repr(value)[:60]}")
-        return value
+def _text(file: Path, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(file, "name", f"expected text, found {repr(value)[:60]}")
+    return value
 
 
 def _is_length(value: Any) -> bool:
@@ -209,29 +197,28 @@ def _check_size(file: Path, parsed: Map) -> None:
 
 
 def _check_geometry(file: Pathlike, parsed: Map) -> None:
-    def refuse(key: str, reason: str) -> CaptureError:
-        return CaptureError(f"map {file}, key {key!r}: {reason}.")
-
     width, height = parsed.size
     for wall in parsed.walls:
         x0, y0, x1, y1 = wall
         if not (x0 < x1 and y0 < y1):
-            raise refuse("walls", f"wall {list(wall)} has no area; write [x0, y0, x1, y1] with x0 < x1 and y0 < y1")
+            raise _wrong(file, "walls", f"wall {list(wall)} has no area; write [x0, y0, x1, y1] with x0 < x1 and y0 < y1")
         if min(x0, y0) < 0 or x1 > width or y1 > height:
-            raise refuse("walls", f"wall {list(wall)} reaches outside the board of {width:g} x {height:g} mm")
+            raise _wrong(file, "walls", f"wall {list(wall)} reaches outside the board of {width:g} x {height:g} mm")
     for key, points in (("pits", parsed.pits), ("start", (parsed.start,)), ("goal", (parsed.goal,))):
         for x, y in points:
             if not (0 <= x <= width and 0 <= y <= height):
-                raise refuse(key, f"({x:g}, {y:g}) is outside the board of {width:g} x {height:g} mm")
+                raise _wrong(file, key, f"({x:g}, {y:g}) is outside the board of {width:g} x {height:g} mm")
     for key in ("start", "goal"):
         point = np.array([getattr(parsed, key)]) * MILLIMETRE
         if parsed.clearance(point)[0] < 0:
-            raise refuse(key, f"the marble there overlaps a wall or the frame by {-1e3 * parsed.clearance(point)[0]:.1f} mm")
+            raise _wrong(
+                file, key, f"the marble there overlaps a wall or the frame by {-1e3 * parsed.clearance(point)[0]:.1f} mm"
+            )
     for x, y in parsed.pits:
         if np.hypot(x - parsed.start[0], y - parsed.start[1]) <= parsed.pit_radius:
-            raise refuse("pits", f"the pit at ({x:g}, {y:g}) lies over the start")
+            raise _wrong(file, "pits", f"the pit at ({x:g}, {y:g}) lies over the start")
         if np.hypot(x - parsed.goal[0], y - parsed.goal[1]) <= parsed.pit_radius:
-            raise refuse("pits", f"the pit at ({x:g}, {y:g}) lies over the goal")
+            raise _wrong(file, "pits", f"the pit at ({x:g}, {y:g}) lies over the goal")
 
 
 def _check_way(file: Pathlike, parsed: Map) -> None:
@@ -239,4 +226,4 @@ def _check_way(file: Pathlike, parsed: Map) -> None:
 
     if not MarbleStrata(parsed).goal_is_reachable():
         x, y = parsed.goal
-        raise CaptureError(f"map {file}, key 'goal': no path between walls and pits leads from the start to ({x:g}, {y:g}).")
+        raise _wrong(file, "goal", f"no path between walls and pits leads from the start to ({x:g}, {y:g})")

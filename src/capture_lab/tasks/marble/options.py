@@ -16,20 +16,14 @@ from capture_lab.tasks.marble import dynamics
 from capture_lab.tasks.marble.maps import MAP_NAMES, load_map, tuning_variant, with_pits
 from capture_lab.tasks.marble.planner import PLANNER, MarbleWeights
 from capture_lab.tasks.marble.task import LEAVES, TRAINING, Design, Marble
-from capture_lab.tasks.rows import Row, corrected_rows, method_rows, oracle_rows, own_rows, practice_rows
+from capture_lab.tasks.rows import planning_rows
 from capture_lab.tasks.task import TaskOptions
 
 #: Chosen on mirrored maps with moved pits, for the row that has everything. Rows with the uncorrected model keep the paper's
 #: settings, so that only their regions differ from `capture`.
 OURS, OUR_WEIGHTS = replace(PLANNER, temperature=0.02, elites=31), MarbleWeights(count_particles=True)
 
-ROWS: dict[str, Row] = (
-    method_rows(PLANNER, MarbleWeights())
-    | practice_rows(PLANNER, MarbleWeights())
-    | own_rows(PLANNER, MarbleWeights())
-    | corrected_rows(OURS, OUR_WEIGHTS)
-    | oracle_rows(OURS, OUR_WEIGHTS)
-)
+ROWS = planning_rows((PLANNER, MarbleWeights()), corrected=(OURS, OUR_WEIGHTS), oracle=True)
 
 #: Candidates for certification, from slow to fast: costs of speed and tilt trade steps for falls. Chosen on mirrored maps
 #: with moved pits. To pass the gap of Center, which is 3.6 mm wide, the board must tilt.

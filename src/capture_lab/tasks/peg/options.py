@@ -14,18 +14,13 @@ from capture_cp.base.checks import known_name
 from capture_lab.tasks.peg.planner import PLANNER, PegWeights
 from capture_lab.tasks.peg.settings import PegSettings
 from capture_lab.tasks.peg.task import PARTICLES, Peg, SystemName
-from capture_lab.tasks.rows import Row, corrected_rows, method_rows, own_rows, practice_rows
+from capture_lab.tasks.rows import planning_rows
 from capture_lab.tasks.task import TaskOptions
 
 #: Chosen on random starts, for the row with the corrected model.
 OURS, OUR_WEIGHTS = replace(PLANNER, temperature=0.03), PegWeights(effort=0.002, outside=2.0, caution=0.0)
 
-ROWS: dict[str, Row] = (
-    method_rows(PLANNER, PegWeights())
-    | practice_rows(PLANNER, PegWeights())
-    | own_rows(OURS, OUR_WEIGHTS)
-    | corrected_rows(OURS, OUR_WEIGHTS)
-)
+ROWS = planning_rows((PLANNER, PegWeights()), own=(OURS, OUR_WEIGHTS), corrected=(OURS, OUR_WEIGHTS))
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,9 @@ class Peg(Task):
     rate = 15.0
     max_steps = 75
     particles = PARTICLES
-    test_part = None
+    logged_test = True
     calibration_rollouts = SIZES[CALIBRATION]
     region_steps = 2  # later regions are large and slow to search
-    draws = 1
 
     settings: PegSettings = field(default_factory=PegSettings)
     system: SystemName = "planar"

@@ -60,8 +60,9 @@ def solids_of(shelf: Shelf, strata: SweptStrata) -> Solids:
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def carried(frame, fixed, k, cosine, sine):
-    """Frame of joint k, carried by its parent's and turned about its z axis by an angle with this cosine and sine."""
+def _turned(frame, fixed, k, angle):
+    """Frame of joint k, carried by its parent's and turned about its z axis."""
+    cosine, sine = cosine_sine(angle)
     x, y, z, a, b, c, d, e, f, g, h, i = frame
     u, v, w = fixed[k, 0], fixed[k, 1], fixed[k, 2]
     xx, xy, xz, yx, yy = fixed[k, 3], fixed[k, 4], fixed[k, 5], fixed[k, 6], fixed[k, 7]
@@ -75,12 +76,6 @@ def carried(frame, fixed, k, cosine, sine):
         cosine * r + sine * s, cosine * s - sine * r, d * xz + e * yz + f * zz,
         cosine * t + sine * o, cosine * o - sine * t, g * xz + h * yz + i * zz,
     )  # fmt: skip
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def _turned(frame, fixed, k, angle):
-    cosine, sine = cosine_sine(angle)
-    return carried(frame, fixed, k, cosine, sine)
 
 
 @njit(cache=True, error_model="numpy")
@@ -162,24 +157,18 @@ def glass_clearance(capsules, balls, glasses, frames, within):
             if bound >= min(least, within):
                 least = min(least, bound)
                 continue
-            least = min(least, capsule_glass(capsules, c, glasses, g, frame))
+            a, b, d = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
+            u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
+            a, b, d = a - glasses[g, 0], b - glasses[g, 1], d - glasses[g, 2]
+            apart = segment_segment(a, b, d, u, v, w, glasses[g, 3], glasses[g, 4], glasses[g, 5])
+            least = min(least, apart - capsules[c, 7] - glasses[g, 6])
     return least
-
-
-@njit(cache=True, error_model="numpy")
-def capsule_glass(capsules, c, glasses, g, frame):
-    """Signed distance of capsule c, on a link with this frame, to glass g."""
-    a, b, d = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
-    u, v, w = rotated(frame, capsules[c, 4], capsules[c, 5], capsules[c, 6])
-    a, b, d = a - glasses[g, 0], b - glasses[g, 1], d - glasses[g, 2]
-    apart = segment_segment(a, b, d, u, v, w, glasses[g, 3], glasses[g, 4], glasses[g, 5])
-    return apart - capsules[c, 7] - glasses[g, 6]
 
 
 @njit(cache=True, error_model="numpy")
 def contact_stratum(capsules, boxes, frames, tolerance, depth):
     """Index in `STRATA` of the contact, -1 if any part is too deep inside a box."""
-    contacts = 0
+    contacts = 0  # one bit each for: jar and hand on a board, on a wall; forearm on either
     for c in range(capsules.shape[0]):
         frame, far = frames[int(capsules[c, 0])], tolerance + capsules[c, 7]
         x, y, z = shifted(frame, capsules[c, 1], capsules[c, 2], capsules[c, 3])
@@ -190,30 +179,11 @@ def contact_stratum(capsules, boxes, frames, tolerance, depth):
                 and _beyond(y, v, boxes[b, 1], boxes[b, 4]) <= far
                 and _beyond(z, w, boxes[b, 2], boxes[b, 5]) <= far
             ):
-                contacts |= contact_bit(capsules, boxes, c, b, x, y, z, u, v, w, tolerance, depth)
-                if contacts < 0:
+                apart, wall = _segment_box(x, y, z, u, v, w, boxes, b) - capsules[c, 7], int(boxes[b, 6])
+                if apart < -depth:
                     return -1
-    return stratum_of_contacts(contacts)
-
-
-@njit(cache=True, error_model="numpy")
-def contact_bit(capsules, boxes, c, b, x, y, z, u, v, w, tolerance, depth):
-    """The bit of a contact of capsule c, whose segment begins at (x, y, z), with box b: 0 if apart, -1 if too deep.
-
-    One bit each for: jar and hand on a board, on a wall; forearm on either.
-    """
-    apart = _segment_box(x, y, z, u, v, w, boxes, b) - capsules[c, 7]
-    if apart < -depth:
-        return -1
-    if apart > tolerance:
-        return 0
-    wall = int(boxes[b, 6])
-    return (1 << wall) if c == _JAR else 16 if c == _FOREARM else (4 << wall)
-
-
-@njit(cache=True, error_model="numpy")
-def stratum_of_contacts(contacts):
-    """Index in `STRATA` of a set of contacts, -1 if one is too deep."""
+                if apart <= tolerance:
+                    contacts |= (1 << wall) if c == _JAR else 16 if c == _FOREARM else (4 << wall)
     if contacts <= 2:
         return contacts
     if contacts == 4:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from capture_cp.base.checks import Floats, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.kernels.solids import shifted
 from capture_lab.tasks.shelf.geometry import (
+    angles_of,
     contact_stratum,
     glass_clearance,
     gradient,
@@ -130,19 +130,20 @@ def hazard(y, params):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _clearance(y, within, params):
-    frames = link_frames(params.fixed, (y[0], y[1], y[2], y[3], y[4], y[5], y[6]))
+    frames = link_frames(params.fixed, angles_of(y))
     return glass_clearance(params.capsules, params.balls, params.glasses, frames, within)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
 def stratum(y, params):
     """Stratum of a configuration y (7,), -1 if infeasible."""
-    frames = link_frames(params.fixed, (y[0], y[1], y[2], y[3], y[4], y[5], y[6]))
+    frames = link_frames(params.fixed, angles_of(y))
     return contact_stratum(params.capsules, params.boxes, frames, params.tolerance, params.depth)
 
 
 @parallel_kernel(cache=True)
-def _glass_clearances(Y, params):
+def glass_clearances(Y, params):
+    """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
     found = np.empty(Y.shape[0])
     for i in prange(Y.shape[0]):
         found[i] = _clearance(Y[i], 0.1, params) - params.margin
@@ -150,37 +151,24 @@ def _glass_clearances(Y, params):
 
 
 @parallel_kernel(cache=True)
-def _jars(Y, params):
+def jars(Y, params):
+    """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
     found = np.empty((Y.shape[0], 4))
     for i in prange(Y.shape[0]):
-        x, y, z, upright = jar_at(params.fixed, params.tool, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
+        x, y, z, upright = jar_at(params.fixed, params.tool, angles_of(Y[i]))
         found[i, 0], found[i, 1], found[i, 2], found[i, 3] = x, y, z, upright
     return found
 
 
 @parallel_kernel(cache=True)
-def _jar_jacobians(Y, params):
+def jar_jacobians(Y, params):
+    """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7), m per rad."""
     found = np.empty((Y.shape[0], 3, 7))
     for i in prange(Y.shape[0]):
-        frames = link_frames(params.fixed, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
+        frames = link_frames(params.fixed, angles_of(Y[i]))
         x, y, z = shifted(frames[6], params.tool[0], params.tool[1], params.tool[2])
         for axis in range(3):
             row = gradient(frames, 6, x, y, z, 1.0 * (axis == 0), 1.0 * (axis == 1), 1.0 * (axis == 2))
             for j in range(7):
                 found[i, axis, j] = row[j]
     return found
-
-
-def glass_clearances(Y: Floats, params: ShelfParams) -> Floats:
-    """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
-    return np.asarray(_glass_clearances(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
-
-
-def jars(Y: Floats, params: ShelfParams) -> Floats:
-    """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
-    return np.asarray(_jars(finite_rows("Y", Y, 7, "(n, 7): angles"), params))
-
-
-def jar_jacobians(Y: Floats, params: ShelfParams) -> Floats:
-    """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7), metres per radian."""
-    return np.asarray(_jar_jacobians(finite_rows("Y", Y, 7, "(n, 7): angles"), params))

@@ -10,19 +10,14 @@ import tyro
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.capture.methods import METHODS
-from capture_lab.tasks.rows import Row, corrected_rows, method_rows, own_rows, practice_rows
+from capture_lab.tasks.rows import planning_rows
 from capture_lab.tasks.shelf.mjcf import Physics
 from capture_lab.tasks.shelf.planner import PLANNER, ShelfWeights
 from capture_lab.tasks.shelf.shelves import SHELF_NAMES, load_shelf, tuning_variant
 from capture_lab.tasks.shelf.task import ShelfTask
 from capture_lab.tasks.task import TaskOptions
 
-ROWS: dict[str, Row] = (
-    method_rows(PLANNER, ShelfWeights())
-    | practice_rows(PLANNER, ShelfWeights())
-    | own_rows(PLANNER, ShelfWeights())
-    | corrected_rows(PLANNER, ShelfWeights())
-)
+ROWS = planning_rows((PLANNER, ShelfWeights()), corrected=(PLANNER, ShelfWeights()))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from capture_cp.planning.plugin import Called
 from capture_cp.planning.probes import PointHazard
 from capture_cp.planning.settings import PlannerSettings
 from capture_cp.planning.steps import StepModel
-from capture_lab.tasks.shelf.geometry import jar_at
+from capture_lab.tasks.shelf.geometry import angles_of, jar_at
 from capture_lab.tasks.shelf.model import STEEPNESS, hazard, step, stratum
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ShelfWeights:
 @njit(cache=True, error_model="numpy")
 def stage_cost(mean, action, hazard, h, horizon, params):
     """Cost of step h (1 to horizon): the particles' mean state (14,), and the region's fraction that touches a glass."""
-    x, y, z, standing = jar_at(params.fixed, params.tool, (mean[0], mean[1], mean[2], mean[3], mean[4], mean[5], mean[6]))
+    x, y, z, standing = jar_at(params.fixed, params.tool, angles_of(mean))
     x, y, z = x - params.goal[0], y - params.goal[1], z - params.goal[2]
     flat = math.sqrt(x * x + y * y)
     z -= params.lift * flat

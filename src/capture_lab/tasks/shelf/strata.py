@@ -12,7 +12,7 @@ from capture_cp.base.checks import Floats, Ints, finite_rows
 from capture_cp.kernels.compiler import parallel_kernel
 from capture_cp.spaces.strata import FunctionStrata
 from capture_cp.spaces.swept_strata import SweptStrata
-from capture_lab.tasks.shelf.geometry import STRATA, Solids, contact_stratum, link_frames, solids_of
+from capture_lab.tasks.shelf.geometry import STRATA, Solids, angles_of, contact_stratum, link_frames, solids_of
 from capture_lab.tasks.shelf.mjcf import FIXTURES, JOINTS, PARTS, Physics, scene_model
 from capture_lab.tasks.shelf.shelves import Shelf
 
@@ -55,6 +55,6 @@ class ShelfStrata(FunctionStrata):
 def _strata_of(Y, solids):
     found = np.empty(Y.shape[0], dtype=np.int64)
     for i in prange(Y.shape[0]):
-        frames = link_frames(solids.fixed, (Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4], Y[i, 5], Y[i, 6]))
+        frames = link_frames(solids.fixed, angles_of(Y[i]))
         found[i] = contact_stratum(solids.capsules, solids.boxes, frames, solids.tolerance, solids.depth)
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, positive_number
+from capture_cp.base.checks import CaptureError, Floats, finite_rows, positive_number
 from capture_cp.base.streams import stream
 from capture_cp.capture.fitted import Fitted
 from capture_cp.conformal.groups import Tree
@@ -137,11 +137,11 @@ class ShelfTask(Task):
 
     def jars(self, Y: Floats) -> Floats:
         """The centre of the jar at configurations Y (n, 7), and how upright it is: (n, 4)."""
-        return jars(Y, self.params)
+        return np.asarray(jars(_angles(Y), self.params))
 
     def jar_jacobians(self, Y: Floats) -> Floats:
         """Derivative of the jar's centre with respect to each angle at configurations Y (n, 7): (n, 3, 7)."""
-        return jar_jacobians(Y, self.params)
+        return np.asarray(jar_jacobians(_angles(Y), self.params))
 
     # -- the true system and its data ---------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class ShelfTask(Task):
 
     def glass_clearances(self, Y: Floats) -> Floats:
         """Signed distance of configurations Y (n, 7) from touching a glass, exact up to a decimetre: (n,)."""
-        return glass_clearances(Y, self.params)
+        return np.asarray(glass_clearances(_angles(Y), self.params))
 
     def rollout(
         self, cap: Fitted, horizon: int, weights: ShelfWeights | None, alpha: float, simultaneous: bool
@@ -221,3 +221,7 @@ class ShelfTask(Task):
         from capture_lab.tasks.shelf.drawing import ShelfDrawing
 
         return ShelfDrawing(self)
+
+
+def _angles(Y: Floats) -> Floats:
+    return finite_rows("Y", Y, 7, "(n, 7): angles")
