@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.data.arrays import TableSource
-from capture_cp.data.source import Column, LogSource, Table, base_name, natural
+from capture_cp.data.source import Column, LogSource, Table, base_name, damage_explained, natural
 
 TIME = "time"
 STAMP = ("header.stamp.sec", "header.stamp.nanosec")
@@ -233,7 +232,7 @@ class Bag:
         self.path, self._files = path, _files(path)
         self.topics: dict[str, tuple[str, int]] = {}
         times: list[int] = []
-        with self._explained():
+        with damage_explained(f"bag {self.path}", "a bag"):
             for reader in self._readers():
                 for one in reader.connections:
                     self.topics[one.topic] = one.msgtype, one.msgcount + self.topics.get(one.topic, ("", 0))[1]
@@ -246,7 +245,7 @@ class Bag:
 
         Numbers and lists of numbers are named by the path of their field: header.stamp.sec, points[2].x.
         """
-        with self._explained():
+        with damage_explained(f"bag {self.path}", "a bag"):
             for reader in self._readers():
                 chosen = [one for one in reader.connections if one.topic in topics]
                 for some in [chosen] if most is None and chosen else [[one] for one in chosen]:
@@ -276,17 +275,6 @@ class Bag:
         for file in self._files:
             with AnyReader([file], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
                 yield reader
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn any error of the library into one sentence."""
-        try:
-            yield
-        except (CaptureError, GeneratorExit):
-            raise
-        except Exception as error:  # a damaged bag fails in many ways
-            reason = f": {shortened(str(error).rstrip('.'), 200)}" if str(error) else ""
-            raise CaptureError(f"bag {self.path} is not a bag, or is damaged{reason}.") from None
 
 
 def _files(path: Path) -> list[Path]:

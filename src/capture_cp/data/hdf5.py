@@ -14,15 +14,15 @@ from capture_cp.base.files import check_unpacked
 from capture_cp.data.folders import JoinedSource
 from capture_cp.data.source import (
     MOST_COLUMNS,
-    MOST_NUMBERS,
-    PIECE,
     Column,
     LogSource,
     Table,
     check_width,
+    damage_explained,
     limits,
     natural,
     no_rows,
+    rows_at_once,
 )
 
 ROOT = "data"
@@ -85,7 +85,7 @@ class Demonstration(LogSource):
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         first, last = limits(self.rows, start, stop)
         wanted = [column for column in self._columns if not set(names).isdisjoint(column.entries)]
-        size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted))))
+        size = rows_at_once(wanted)
         with opened(self.path) as file:
             arrays = dict(islice(_arrays(file[ROOT][self.name]), MOST_COLUMNS))
             for row in range(first, last, size):
@@ -103,13 +103,8 @@ def opened(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError:
         raise CaptureError('HDF5 files need h5py; install it with: pip install "capture-cp[hdf5]".') from None
-    try:
-        with h5py.File(path, "r", rdcc_nbytes=1 << 20) as file:
-            yield file
-    except (CaptureError, GeneratorExit):
-        raise
-    except Exception:  # a damaged file fails in many ways
-        raise CaptureError(f"transition file {path} is not an HDF5 file, or is damaged.") from None
+    with damage_explained(f"transition file {path}", "an HDF5 file"), h5py.File(path, "r", rdcc_nbytes=1 << 20) as file:
+        yield file
 
 
 def _arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

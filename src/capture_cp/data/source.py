@@ -6,7 +6,8 @@ import codecs
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,8 +24,7 @@ Columns = str | Sequence[str]
 
 #: Largest number of rows in a piece.
 PIECE = 65_536
-#: Largest number of values in a piece: 64 MiB.
-MOST_NUMBERS = 1 << 23
+MOST_NUMBERS = 1 << 23  # values in a piece: 64 MiB
 MOST_COLUMNS = 10_000
 LONGEST_LABEL = 100  # every row has space for the longest label
 
@@ -196,6 +196,11 @@ def check_width(file: Path, width: int) -> None:
         raise CaptureError(f"transition file {file} has {width:,} columns; expected at most {MOST_COLUMNS:,}.")
 
 
+def rows_at_once(columns: Iterable[Column]) -> int:
+    """How many rows of some columns a piece has, so that it fits into 64 MiB."""
+    return max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in columns))))
+
+
 def check_names(file: Path, names: Sequence[str]) -> None:
     """Raise an error if there are too many column names, or if they repeat."""
     check_width(file, len(names))
@@ -208,6 +213,18 @@ def check_names(file: Path, names: Sequence[str]) -> None:
 def no_rows(file: Path) -> CaptureError:
     """The error for a file without rows or columns."""
     return CaptureError(f"transition file {file} holds no transitions; expected named columns with at least one row.")
+
+
+@contextmanager
+def damage_explained(file: str, kind: str) -> Iterator[None]:
+    """Turn any error of a library that reads a file into one sentence; what is damaged fails in many ways."""
+    try:
+        yield
+    except (CaptureError, GeneratorExit):
+        raise
+    except Exception as error:
+        reason = shortened(" ".join(str(error).split()).rstrip("."), 200)
+        raise CaptureError(f"{file} is not {kind}, or is damaged{reason and f': {reason}'}.") from None
 
 
 def limits(rows: int, start: int, stop: int | None) -> tuple[int, int]:

@@ -23,16 +23,16 @@ from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
 from capture_cp.data.source import (
     LONGEST_LABEL,
-    MOST_NUMBERS,
-    PIECE,
     Column,
     LogSource,
     Table,
     base_name,
     check_names,
     check_width,
+    damage_explained,
     limits,
     no_rows,
+    rows_at_once,
 )
 
 #: Additional unpacked bytes allowed for a file that is streamed, since these cost only time.
@@ -88,7 +88,7 @@ class ParquetSource(LogSource):
             check_unpacked(self.path, "transition file", 8 * (last - first) * len(names) - STREAMED)
         groups = range(int(np.searchsorted(self._ends, first, "right")) - 1, int(np.searchsorted(self._ends, last)))
         row = int(self._ends[groups[0]])
-        size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted.values()))))
+        size = rows_at_once(wanted.values())
         with self._opened() as file:
             for batch in file.iter_batches(size, list(groups), list(wanted), use_threads=False):
                 low, high = max(first - row, 0), min(last - row, batch.num_rows)
@@ -157,13 +157,9 @@ class ParquetSource(LogSource):
         # dictionary-encoded: otherwise a long word that every row points to could fill memory
         words = [name for name, kind in self._kinds.items() if kind == "text"]
         source = self.path if self._content is None else self._content
-        try:
-            with pyarrow.parquet.ParquetFile(source, read_dictionary=words, **_SETTINGS) as file:
-                yield file
-        except (CaptureError, GeneratorExit):
-            raise
-        except Exception:  # Arrow's own errors, and those of its bindings on inconsistent metadata
-            raise CaptureError(f"transition file {self.path} is not a Parquet file, or is damaged.") from None
+        what = f"transition file {self.path}", "a Parquet file"  # errors of Arrow, and of its bindings
+        with damage_explained(*what), pyarrow.parquet.ParquetFile(source, read_dictionary=words, **_SETTINGS) as file:
+            yield file
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
