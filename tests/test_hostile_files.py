@@ -253,7 +253,6 @@ FOREIGN_ARRAYS = {
         lambda file, h5py: file.__setitem__(NEW, h5py.ExternalLink("secret.hdf5", "/q")),
         "a link, or nothing",
     ),
-    "soft link": (lambda file, h5py: file.__setitem__(NEW, h5py.SoftLink("/data/demo_0/obs/q")), "a link, or nothing"),
     "external storage": (
         lambda file, h5py: file.create_dataset(NEW, (5, 2), "f8", external=[("/etc/passwd", 0, 80)]),
         "data of other files",
@@ -265,9 +264,7 @@ FOREIGN_ARRAYS = {
     ),
     "huge claim": (lambda file, h5py: file.create_dataset(NEW, (10**12, 2), "f8", chunks=(9, 2)), "another number of rows"),
     "text": (lambda file, h5py: file.create_dataset(NEW, data=[b"a"] * 5), "contains text"),
-    "complex": (lambda file, h5py: file.create_dataset(NEW, (5, 2), "c16"), "contains complex128"),
     "another width": (lambda file, h5py: file.create_dataset(NEW, (5, 3), "f8"), "which contains number, 3 per row"),
-    "nothing": (lambda file, h5py: None, "which is missing"),
 }
 
 

@@ -69,7 +69,7 @@ def test_what_follows_is_the_next_row_of_the_episode(tmp_path_factory, lengths, 
     path = write(tmp_path_factory.getbasetemp() / f"follow{ending}", columns, group)
     named = {"state": "q", "action": "u", "following": "q[0:2]", "episode": "run", "time": "t"}
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("arrays", "tables"):
+        for module in ("arrays", "source"):
             patch.setattr(f"capture_cp.data.{module}.PIECE", size)
         logged = LoggedTransitions(path, **named)
         state, action, after, run = followed(columns)
@@ -226,12 +226,12 @@ def test_a_folder_is_read_in_the_order_in_which_people_count(tmp_path, ending):
 def test_files_of_a_folder_must_agree(tmp_path):
     write(tmp_path / "a.parquet", table([3]))
     write(tmp_path / "b.parquet", {**table([3]), "more": np.ones(3)})
-    with pytest.raises(
-        CaptureError, match=r"b.parquet differs from a.parquet 'more', which contains number; give all parts"
-    ):
+    assert len(read_transitions(tmp_path, "q", "u", following="q")) == 4  # in what is read
+    parquet.write_table(pyarrow.table({"u_0": np.ones(3), "t": np.ones(3)}), tmp_path / "b.parquet")
+    with pytest.raises(CaptureError, match=r"b.parquet differs from a.parquet in column 'q', which is missing; give all"):
         read_transitions(tmp_path, "q", "u", following="q")
     write(tmp_path / "b.parquet", table([3]) | {"q": np.ones((3, 5))})
-    with pytest.raises(CaptureError, match=r"b.parquet differs from a.parquet in column 'q'"):
+    with pytest.raises(CaptureError, match=r"in column 'q', which contains number, 5 per row; give all parts"):
         read_transitions(tmp_path, "q", "u", following="q")
     (tmp_path / "b.parquet").unlink()
     write(tmp_path / "b.csv", table([3]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -88,21 +87,10 @@ def test_a_two_dimensional_array_of_an_npz_file_is_one_name(tmp_path):
     assert np.array_equal(found.next, after[:, ::-1])
 
 
-def test_two_arrays_of_an_npz_file_cannot_claim_one_column(tmp_path):
-    np.savez(tmp_path / "log.npz", a=np.zeros((3, 2)), a_0=np.ones(3), b=np.ones(3), c=np.ones(3))
-    with pytest.raises(CaptureError, match="a_0"):
-        read(tmp_path / "log.npz", "a", "b", "c")
-
-
 def test_whole_numbers_and_flags_are_numbers(tmp_path):
     table = pyarrow.table({"x": [1, 2], "y": [True, False], "push": [0.5, 1.5], "next_x": [1, 2], "next_y": [3, 4]})
     parquet.write_table(table, tmp_path / "log.parquet")
     assert read(tmp_path / "log.parquet").state.tolist() == [[1.0, 1.0], [2.0, 0.0]]
-
-
-def test_a_csv_with_a_byte_order_mark_and_spaces_is_read(tmp_path):
-    (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbfx, y ,push,next_x,next_y\r\n1, 2 ,3,4,5\r\n6,7,8,9,10\r\n")
-    assert read(tmp_path / "log.csv").state.tolist() == [[1.0, 2.0], [6.0, 7.0]]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +114,9 @@ def test_bad_arrays_are_refused(change, sentence):
 GOOD = "x,y,push,next_x,next_y\n1,2,3,4,5\n6,7,8,9,10\n"
 
 BAD_CSV = {
-    "ragged": (GOOD + "1,2\n", "is not a CSV of numbers .*line 4 has 2 values under 5 names"),
-    "text cell": (GOOD + "1,2,left,4,5\n", "is not a CSV of numbers .*line 4, column 'push' contains 'left'"),
     "empty cell": (GOOD + "1,2,,4,5\n", "is not a CSV of numbers .*line 4, column 'push' contains ''"),
     "NaN": (GOOD + "1,nan,3,4,5\n", "column 'y' of .* has 1 missing, NaN or infinite values, first in data row 3"),
     "duplicate names": (GOOD.replace("y", "x", 1), "repeats a column name"),
-    "names only": ("x,y,push,next_x,next_y\n", "holds no transitions; expected named columns with at least one row"),
-    "blank lines": ("\n\n\n", "holds no transitions"),
-    "more names than values": (GOOD.replace("push", "push,more"), "line 2 has 5 values under 6 names"),
     "unknown column": (
         GOOD.replace("push", "pushed"),
         "unknown column in .*log.csv 'push'; known: x.*Did you mean 'pushed'",
@@ -151,23 +134,6 @@ def test_a_bad_csv_is_one_clear_sentence(tmp_path, name):
         with pytest.raises(CaptureError, match=sentence) as caught:
             read(tmp_path / "log.csv")
     assert "usecols" not in str(caught.value)  # the advice must make sense to someone who never called NumPy
-
-
-FOREIGN = {
-    "npy": b"\x93NUMPY\x01\x00",
-    "zip": b"PK\x03\x04",
-    "utf-16": "x,y\n1,2\n".encode("utf-16"),
-    "zeros": bytes(50),
-}
-
-
-@pytest.mark.parametrize("kind", FOREIGN)
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_file_of_another_kind_is_one_clear_sentence(tmp_path, ending, kind):
-    path = tmp_path / f"log{ending}"
-    path.write_bytes(FOREIGN[kind])
-    with pytest.raises(CaptureError, match=f"log{ending}"):
-        read(path)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -209,28 +175,14 @@ def test_a_file_is_read_by_its_content_and_written_by_its_ending(tmp_path, trans
     assert not (tmp_path / "log.json").exists()
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_damaged_file_raises_our_sentence_or_nothing(tmp_path, transitions, ending):
-    """A flipped bit may go unnoticed in formats without checksums; `test_fuzz` damages more, in other processes."""
-    path = tmp_path / f"log{ending}"
-    write_transitions(path, transitions)
-    whole = path.read_bytes()
-    for position in range(0, len(whole), max(1, len(whole) // 500)):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << (position % 8)
-        path.write_bytes(bytes(damaged))
-        with contextlib.suppress(CaptureError):
-            read(path)
-
-
 BAD_NPZ = {
+    "one name twice": ({"x_0": np.zeros(3), "x": np.zeros((3, 2))}, "have the column 'x_0'; rename one"),
     "different lengths": ({"push": np.zeros(4)}, r"has columns of different lengths \[3, 4\]; expected one length"),
     "no rows": ({name: np.zeros(0) for name in (*STATE, *ACTION, *NEXT)}, "holds no transitions"),
     "three axes": ({"push": np.zeros((3, 1, 1))}, r"array 'push' of .* has shape \(3, 1, 1\); expected \(n,\) or \(n, d\)"),
     "words": ({"push": np.array(["a", "b", "c"])}, "column 'push' of .* not numbers"),
     "NaN": ({"push": np.array([1, np.nan, 2])}, "column 'push' .* first in data row 2"),
     "complex": ({"push": np.array([1j, 2, 3])}, "column 'push' of .* not numbers"),
-    "missing": ({"push": None}, "unknown column in .* 'push'"),
 }
 
 
@@ -238,7 +190,6 @@ BAD_PARQUET = {
     "nulls": ([1.0, None], "column 'push' of .* has 1 missing, NaN or infinite values, first in data row 2"),
     "text": (["left", "right"], "column 'push' of .* not numbers"),
     "a repeated name": (None, "repeats a column name"),
-    "lists": ([[1.0], [2.0, 3.0]], "column 'push' of .* not numbers"),
 }
 
 
@@ -247,7 +198,7 @@ def test_a_bad_npz_or_parquet_file_is_one_clear_sentence(tmp_path, name):
     if name in BAD_NPZ:
         path, (change, sentence) = tmp_path / "log.npz", BAD_NPZ[name]
         arrays = {key: np.zeros(3) for key in (*STATE, *ACTION, *NEXT)} | change
-        np.savez(path, **{key: array for key, array in arrays.items() if array is not None})
+        np.savez(path, **arrays)
     else:
         path, (values, sentence) = tmp_path / "log.parquet", BAD_PARQUET[name]
         columns, names = [*[[1.0, 2.0]] * 4, values], [*STATE, *NEXT, "push" if values else "x"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, known_name, shortened
+from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, shortened
 from capture_cp.base.files import existing_file
 from capture_cp.data.arrays import TableSource
-from capture_cp.data.source import Column, LogSource, Table, base_name, natural
+from capture_cp.data.source import Column, LogSource, Table, base_name, damage_explained, natural
 
 TIME = "time"
 STAMP = ("header.stamp.sec", "header.stamp.nanosec")
@@ -26,20 +25,18 @@ BAGS = (".mcap", ".db3", ".bag")
 MOST_FIELDS = 10_000
 
 
-class BagSource(LogSource):
-    """A bag before the topic that defines its rows is known."""
+class BagSource(TableSource):
+    """A bag: once it is arranged, a row for each message of a topic, with the latest values of other topics at that time."""
 
-    messages = True
-
-    def __init__(self, path: Path, labels: str | None = None) -> None:
-        self.path = path
-
-    @property
-    def rows(self) -> int:
-        raise self._unarranged()
+    def __init__(self, path: Path, labels: str | None = None, arrangement: tuple[Any, ...] | None = None) -> None:
+        super().__init__(path)
+        self._arrangement, self.messages = arrangement, arrangement is None
+        self._found: tuple[Ints, list[str]] | None = None
 
     def columns(self) -> tuple[Column, ...]:
-        """Fields of all topics, from their first messages."""
+        """The columns; before they are arranged, fields of all topics, from their first messages."""
+        if not self.messages:
+            return super().columns()
         bag, found = Bag(self.path), {TIME: Column(TIME, "number")}
         for topic, _, numbers in bag.messages(bag.topics, most=1):
             for name, value in numbers.items():
@@ -47,23 +44,8 @@ class BagSource(LogSource):
                 found.setdefault(column.name, column)
         return tuple(found.values())
 
-    def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
-        raise self._unarranged()
-
     def arranged(self, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> LogSource:
-        return BagTable(self.path, names, rows_of, after, clock)
-
-    def _unarranged(self) -> CaptureError:
-        return CaptureError(f"{self.path} is a bag: its rows are the messages of the action's topic; name one.")
-
-
-class BagTable(TableSource):
-    """A bag as rows: one for each message of a topic, with the latest values of other topics at that time."""
-
-    def __init__(self, path: Path, names: Sequence[str], rows_of: str, after: Sequence[str], clock: str) -> None:
-        super().__init__(path)
-        self.names, self.rows_of, self.after, self.clock = tuple(names), rows_of, tuple(after), clock
-        self._found: tuple[Ints, list[str]] | None = None
+        return BagSource(self.path, None, (tuple(names), rows_of, tuple(after), clock))
 
     def breaks(self) -> Ints:
         return self._odd()[0]
@@ -79,17 +61,20 @@ class BagTable(TableSource):
         return self._found
 
     def _read(self) -> Table:
-        bag, wanted = Bag(self.path), self._by_topic(self.names)
-        topics = {name: _Topic(self.path, name, chosen, self.clock == "header") for name, chosen in wanted.items()}
+        if self._arrangement is None:
+            raise CaptureError(f"{self.path} is a bag: its rows are the messages of the action's topic; name one.")
+        names, rows_of, after, clock = self._arrangement
+        bag, wanted = Bag(self.path), self._by_topic(names)
+        topics = {name: _Topic(self.path, name, chosen, clock == "header") for name, chosen in wanted.items()}
         for name in wanted:
             known_name(f"topic in {self.path}", name, bag.topics)
         for name, stamp, numbers in bag.messages(wanted):
             topics[name].add(stamp, numbers)
         for topic in topics.values():
             topic.check_order()
-        begin = bag.start if self.clock == "received" else min(int(topic.stamps[0]) for topic in topics.values())
-        rows = topics.pop(_split(self.path, self.rows_of)[0])
-        table, breaks, notes = _Rows(rows, topics, set(self._by_topic(self.after))).table(bool(self.after))
+        begin = bag.start if clock == "received" else min(int(topic.stamps[0]) for topic in topics.values())
+        rows = topics.pop(_split(self.path, rows_of)[0])
+        table, breaks, notes = _Rows(rows, topics, set(self._by_topic(after))).table(bool(after))
         self._found = breaks, notes
         table[TIME] = (table[TIME] - begin) / 1e9
         return table
@@ -196,12 +181,21 @@ class _Rows:
             notes.append(f"{rows} of {self.rows.name} dropped, before the first message of {late}.")
         times, held = times[first:], {name: index[first:] for name, index in held.items()}
         for name, index in held.items():
-            notes += self._rate(name, index)
+            share = float(np.mean(np.diff(index) == 0)) if len(index) > 1 else 0.0
+            finding = f"{name} has no new message in {share:.0%} of the rows of {self.rows.name}"
+            if share > REFUSED:
+                raise CaptureError(f"{finding}; record it at the rate of the actions, or name a slower topic as the action.")
+            notes += [f"{finding}: it is slower than the actions."] if share > REPORTED else []
         old = {name: times - self.others[name].stamps[index] > self.others[name].longest for name, index in held.items()}
-        stale = np.any([*old.values(), np.zeros(len(times), bool)], axis=0)
-        kept = np.arange(len(times)) if follows else np.flatnonzero(~stale)
-        breaks = self._breaks(times, stale, old) if follows else np.empty(0, dtype=np.int64)
-        lost = len(breaks) if follows else len(times) - len(kept)
+        never = np.zeros(len(times), dtype=bool)
+        stale = np.any([*old.values(), never], axis=0)
+        kept, breaks = np.flatnonzero(~stale), np.empty(0, dtype=np.int64)
+        lost = len(times) - len(kept)
+        if follows:  # too long before the next row, with old values, or before a row with old values
+            ahead = np.any([*(old[name] for name in self.ahead if name in old), never], axis=0)
+            breaks = np.flatnonzero((np.diff(times) > self.rows.longest) | stale[:-1] | ahead[1:])
+            kept = np.arange(len(times))
+            lost = len(breaks)
         if lost:
             notes.append(
                 f"{lost:,} transition{'s' if lost > 1 else ''} dropped at gaps: an interval, or the age of a value, above "
@@ -215,20 +209,6 @@ class _Rows:
         for name, other in self.others.items():
             columns |= other.columns(held[name][kept])
         return {**columns, TIME: times[kept]}, breaks, notes
-
-    def _breaks(self, times: Ints, stale: Bools, old: dict[str, Bools]) -> Ints:
-        """Rows without a successor: too long before the next row, with old values, or before a row with old values."""
-        behind = np.any([*(old[name] for name in self.ahead if name in old), np.zeros(len(times), bool)], axis=0)
-        gaps = (np.diff(times) > self.rows.longest) | stale[:-1] | behind[1:]
-        return np.flatnonzero(gaps).astype(np.int64)
-
-    def _rate(self, name: str, index: Ints) -> list[str]:
-        """Notes about a topic that has no new message in many rows."""
-        share = float(np.mean(np.diff(index) == 0)) if len(index) > 1 else 0.0
-        finding = f"{name} has no new message in {share:.0%} of the rows of {self.rows.name}"
-        if share > REFUSED:
-            raise CaptureError(f"{finding}; record it at the rate of the actions, or name a slower topic as the action.")
-        return [f"{finding}: it is slower than the actions."] if share > REPORTED else []
 
 
 def _split(path: Path, name: str) -> tuple[str, str]:
@@ -252,7 +232,7 @@ class Bag:
         self.path, self._files = path, _files(path)
         self.topics: dict[str, tuple[str, int]] = {}
         times: list[int] = []
-        with self._explained():
+        with damage_explained(f"bag {self.path}", "a bag"):
             for reader in self._readers():
                 for one in reader.connections:
                     self.topics[one.topic] = one.msgtype, one.msgcount + self.topics.get(one.topic, ("", 0))[1]
@@ -265,7 +245,7 @@ class Bag:
 
         Numbers and lists of numbers are named by the path of their field: header.stamp.sec, points[2].x.
         """
-        with self._explained():
+        with damage_explained(f"bag {self.path}", "a bag"):
             for reader in self._readers():
                 chosen = [one for one in reader.connections if one.topic in topics]
                 for some in [chosen] if most is None and chosen else [[one] for one in chosen]:
@@ -295,17 +275,6 @@ class Bag:
         for file in self._files:
             with AnyReader([file], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
                 yield reader
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn any error of the library into one sentence."""
-        try:
-            yield
-        except (CaptureError, GeneratorExit):
-            raise
-        except Exception as error:  # a damaged bag fails in many ways
-            reason = f": {shortened(str(error).rstrip('.'), 200)}" if str(error) else ""
-            raise CaptureError(f"bag {self.path} is not a bag, or is damaged{reason}.") from None
 
 
 def _files(path: Path) -> list[Path]:

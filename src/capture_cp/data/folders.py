@@ -64,7 +64,6 @@ class JoinedSource(LogSource):
         rows, breaks, notes = [0], [], list[str]()
         for number, file in enumerate(self.files):
             source = self._open(number)
-            self._check_columns(file, source)
             breaks.append(source.breaks() + sum(rows))
             notes += [f"{file.name}: {note}" for note in source.notes()]
             rows.append(source.rows)
@@ -103,7 +102,7 @@ class JoinedSource(LogSource):
             if begins >= last:
                 return
             low, high = max(first, begins) - begins, min(last, ends[number + 1]) - begins
-            for table in self._open(number).pieces(inner, low, high) if inner else _numbered(low, high):
+            for table in self._checked(number, inner).pieces(inner, low, high) if inner else _numbered(low, high):
                 if len(inner) < len(names):
                     table[self.label] = np.full(len(next(iter(table.values()))), self._label(number))
                 yield {name: table[name] for name in names}
@@ -116,19 +115,19 @@ class JoinedSource(LogSource):
         name = self._name(number)
         return name if len(name) <= LONGEST_LABEL else f"{number}: {name[-LONGEST_LABEL + 20 :]}"  # unique
 
-    def _check_columns(self, file: Path, source: LogSource) -> None:
-        """Raise an error if the columns of one differ from those of the first one in name or type."""
-        columns = {column.name: column for column in self._first}
+    def _checked(self, number: int, names: Sequence[str]) -> LogSource:
+        """One of them, whose columns of these names have the types and widths of the first one."""
+        source, first = self._open(number), {name: column for column in self._first for name in column.entries}
         here = {column.name: column for column in source.columns()}
-        for name in (*columns, *here):
-            column = here.get(name)
-            if columns.get(name) != column:
-                width = f", {column.width} per row" if column and column.width else ""
-                has = f"contains {column.kind}{width}" if column else "is missing"
+        for column in dict.fromkeys(first[name] for name in names):
+            other = here.get(column.name)
+            if other != column:
+                width = f", {other.width} per row" if other and other.width else ""
                 raise CaptureError(
-                    f"{file} differs from {self.files[0].name} in column {shortened(name)!r}, which {has}; give "
-                    f"all parts of {self.path} the same columns."
+                    f"{self.files[number]} differs from {self.files[0].name} in column {shortened(column.name)!r}, which "
+                    f"{f'contains {other.kind}{width}' if other else 'is missing'}; give all parts of {self.path} the same."
                 )
+        return source
 
 
 def _numbered(low: int, high: int) -> Iterator[Table]:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from capture_cp.base.checks import CaptureError
 from capture_cp.base.files import check_unpacked
 from capture_cp.data.folders import JoinedSource
-from capture_cp.data.source import MOST_NUMBERS, PIECE, Column, LogSource, Table, check_width, limits, natural, no_rows
+from capture_cp.data.source import (
+    MOST_COLUMNS,
+    Column,
+    LogSource,
+    Table,
+    check_width,
+    damage_explained,
+    limits,
+    natural,
+    no_rows,
+    rows_at_once,
+)
 
 ROOT = "data"
 DEEPEST, LARGEST_CHUNK = 4, 1 << 28
@@ -36,8 +48,7 @@ class Hdf5Source(JoinedSource):
             raise no_rows(path)
         check_unpacked(path, "transition file", self.rows)  # even one byte per step would be out of proportion
 
-    def check_whole(self, names: Sequence[str]) -> None:
-        check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
+    check_whole = LogSource.check_whole  # of the file, not of each group
 
     def _open(self, number: int) -> LogSource:
         return Demonstration(self.path, self.files[number].name)
@@ -52,7 +63,7 @@ class Demonstration(LogSource):
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
         with opened(path) as file:
-            arrays = dict(_arrays(file[ROOT][name]))
+            arrays = dict(islice(_arrays(file[ROOT][name]), MOST_COLUMNS + 1))  # groups that hold themselves never end
             columns = {at: _column(at, array) for at, array in arrays.items()}
             numbers = [at for at, column in columns.items() if column.kind == "number"]
             if not numbers:
@@ -74,9 +85,9 @@ class Demonstration(LogSource):
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         first, last = limits(self.rows, start, stop)
         wanted = [column for column in self._columns if not set(names).isdisjoint(column.entries)]
-        size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted))))
+        size = rows_at_once(wanted)
         with opened(self.path) as file:
-            arrays = dict(_arrays(file[ROOT][self.name]))
+            arrays = dict(islice(_arrays(file[ROOT][self.name]), MOST_COLUMNS))
             for row in range(first, last, size):
                 table: Table = {}
                 for column in wanted:
@@ -92,13 +103,8 @@ def opened(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError:
         raise CaptureError('HDF5 files need h5py; install it with: pip install "capture-cp[hdf5]".') from None
-    try:
-        with h5py.File(path, "r", rdcc_nbytes=1 << 20) as file:
-            yield file
-    except (CaptureError, GeneratorExit):
-        raise
-    except Exception:  # a damaged file fails in many ways
-        raise CaptureError(f"transition file {path} is not an HDF5 file, or is damaged.") from None
+    with damage_explained(f"transition file {path}", "an HDF5 file"), h5py.File(path, "r", rdcc_nbytes=1 << 20) as file:
+        yield file
 
 
 def _arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

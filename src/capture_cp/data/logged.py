@@ -12,8 +12,8 @@ import numpy.typing as npt
 from capture_cp.base.checks import CaptureError, Floats, Ints, known_name, whole_number
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.episodes import episode_numbers
-from capture_cp.data.source import Columns, LogSource, Table, check_numbers, expanded, known_column, limits, open_log
-from capture_cp.data.transitions import TransitionLog, Transitions, check_distinct, check_order
+from capture_cp.data.source import Columns, LogSource, Table, expanded, known_column, limits, open_log
+from capture_cp.data.transitions import TransitionLog, Transitions, check_distinct, check_order, no_episode
 
 #: The clocks of a bag that can order its messages.
 CLOCKS = ("received", "header")
@@ -42,7 +42,13 @@ class LoggedTransitions(TransitionLog):
         clock: str = CLOCKS[0],
         steps: int = 1,
     ) -> None:
-        follows = _one_of(next, following)
+        follows = following is not None
+        if (next is None) != follows:
+            given = "both" if follows else "neither"
+            raise CaptureError(
+                f"{given} of next and following are set; name either the columns of the next configuration, or the columns "
+                "that contain it in the following row."
+            )
         if whole_number("steps", steps, 1) > 1 and not follows:
             raise CaptureError(f"steps is {steps}, but columns of the next configuration are one step ahead; use following.")
         last = following if follows else next
@@ -66,9 +72,10 @@ class LoggedTransitions(TransitionLog):
 
     def _index(self) -> None:
         """Find the episodes, check the order of times, and count the transitions of every run of rows."""
-        runs = one_run(self._source.rows) if self._episode is None else runs_of(self._source, self._episode)
+        whole = Runs(np.array([0, self._source.rows]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        runs = whole if self._episode is None else runs_of(self._source, self._episode)
         if self._time is not None:
-            check_numbers(self.path, known_column(self.path, self._time, self._source.columns()))
+            known_column(self.path, self._time, self._source.columns(), text=False)
             check_order(times_of(self._source, runs, self._time), self._time)
         self.dropped = 0
         if self._lost:
@@ -79,7 +86,8 @@ class LoggedTransitions(TransitionLog):
             starts = np.union1d(np.union1d(parts, runs.starts), self._source.breaks() + 1)
             runs = Runs(starts, runs.at(starts[:-1]), runs.labels)
         counts = np.maximum(np.diff(runs.starts) - self._lost, 0)
-        self._runs = _without_empty(runs, counts)
+        present = np.unique(runs.numbers[counts > 0])  # episodes without transitions are not counted
+        self._runs = Runs(runs.starts, np.searchsorted(present, runs.numbers), runs.labels[present])
         self._begins: Ints = np.concatenate([[0], np.cumsum(counts)])
         if len(self) == 0:
             few = "two consecutive rows" if self._lost < 2 else f"{self._lost + 1} consecutive rows"
@@ -103,7 +111,9 @@ class LoggedTransitions(TransitionLog):
         begin, end = limits(len(self), start, stop)
         if begin == end:
             return
-        first, last = self._rows(np.array([begin, end - 1]))
+        ends = np.array([begin, end - 1])
+        run = np.searchsorted(self._begins, ends, "right") - 1
+        first, last = self._runs.starts[run] + ends - self._begins[run]  # rows
         inputs = [*self.state_names, *self._action]
         names = list(dict.fromkeys([*inputs, *self._after, *([self._time] if self._time is not None else [])]))
         held: Table = {}
@@ -136,11 +146,6 @@ class LoggedTransitions(TransitionLog):
         named = None if numbers is None else self._runs.labels[numbers]
         return self._named(X, after, named, time)
 
-    def _rows(self, transitions: Ints) -> Ints:
-        """Rows (n,) at which transitions (n,) begin."""
-        run = np.searchsorted(self._begins, transitions, "right") - 1
-        return np.asarray(self._runs.starts[run] + transitions - self._begins[run])
-
     def _kept(self, low: int, high: int) -> Ints:
         """The rows from low to high that begin a transition, (n,)."""
         rows = np.arange(low, high)
@@ -161,7 +166,8 @@ class LoggedTransitions(TransitionLog):
                 values[:, i] = table[name][slice(first + ahead, first + ahead + n) if whole else kept + ahead]
             finite = np.isfinite(values)
             if not finite.all():
-                raise self._not_finite(*wanted[int(np.argmin(finite.all(axis=0)))])
+                name, ahead = wanted[int(np.argmin(finite.all(axis=0)))]
+                raise not_finite(self._source, name, lambda a, b: self._kept(max(a - ahead, 0), b - ahead) + ahead)
             return values
 
         actions = [(name, step) for step in range(max(self._lost, 1)) for name in self._action]
@@ -169,7 +175,7 @@ class LoggedTransitions(TransitionLog):
         after = numbers([(name, self._lost) for name in self._after])
         named = None
         if self._episode is not None:
-            run = spread(self._begins, begin, begin + n)
+            run = np.searchsorted(self._begins, np.arange(begin, begin + n), "right") - 1
             named = self._runs.labels[self._runs.numbers[run]]
         time = None if self._time is None else table[self._time][kept].astype(np.float64)
         return self._named(X, after, named, time)
@@ -179,30 +185,9 @@ class LoggedTransitions(TransitionLog):
         names = self.state_names, self.action_names, self.next_names
         return Transitions(state, action, after, *names, episode, time, self.episode_name, self.time_name)
 
-    def _not_finite(self, name: str, ahead: int) -> CaptureError:
-        return not_finite(self._source, name, lambda low, high: self._kept(max(low - ahead, 0), high - ahead) + ahead)
-
-
-def _one_of(next: Columns | None, following: Columns | None) -> bool:
-    """Whether the next configuration is read from the following row."""
-    if (next is None) == (following is None):
-        given = "neither" if next is None else "both"
-        raise CaptureError(
-            f"{given} of next and following are set; name either the columns of the next configuration, or the columns that "
-            "contain it in the following row."
-        )
-    return following is not None
-
 
 def _listed(given: Columns | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or ())
-
-
-def _without_empty(runs: Runs, counts: Ints) -> Runs:
-    """The runs with episodes renumbered to skip those without transitions; `counts` (runs,)."""
-    present = np.unique(runs.numbers[counts > 0])
-    numbers = np.searchsorted(present, runs.numbers)  # meaningless for runs without transitions
-    return Runs(runs.starts, numbers, runs.labels[present])
 
 
 # -- episodes, found in one scan of one column ----------------------------------------------------------------------------
@@ -225,10 +210,6 @@ class Runs(NamedTuple):
         """Episode numbers (n,) of rows (n,)."""
         return np.asarray(self.numbers[np.searchsorted(self.starts, rows, "right") - 1])
 
-    def between(self, low: int, high: int) -> Ints:
-        """Episode numbers (high - low,) of the rows from low to high."""
-        return np.asarray(self.numbers[spread(self.starts, low, high)])
-
     def check_together(self, source: LogSource, name: str) -> None:
         """Raise an error if an episode continues after another one."""
         first = np.unique(self.numbers, return_index=True)[1]
@@ -241,18 +222,9 @@ class Runs(NamedTuple):
             )
 
 
-def spread(starts: Ints, low: int, high: int) -> Ints:
-    """Which interval each of the numbers from low to high lies in, (high - low,); interval j begins at starts[j]."""
-    first, last = int(np.searchsorted(starts, low, "right")) - 1, int(np.searchsorted(starts, high))
-    counts: Ints = np.diff(np.clip(starts[first : last + 1], low, high)).astype(np.int64)
-    return np.repeat(np.arange(first, last), counts)
-
-
 def runs_of(source: LogSource, episode: str) -> Runs:
     """The runs of a log by the column that names the episode of each row, in numbers or text."""
-    column = known_column(source.path, episode, source.columns())
-    if column.kind != "text":
-        check_numbers(source.path, column)
+    known_column(source.path, episode, source.columns())
     starts: list[Ints] = []
     values: list[npt.NDArray[Any]] = []
     row, missing, first, last = 0, 0, -1, None
@@ -266,25 +238,14 @@ def runs_of(source: LogSource, episode: str) -> Runs:
         values.append(piece[begins])
         row, last = row + len(piece), piece[-1]
     if missing:
-        raise CaptureError(
-            f"{episode} has no value in {missing} of {row} rows, first in data row {first + 1}; it must name the episode of "
-            "every row."
-        )
-    return _runs(source, np.concatenate([*starts, [row]]), np.concatenate(values))
-
-
-def _runs(source: LogSource, starts: Ints, values: npt.NDArray[Any]) -> Runs:
-    if values.dtype.kind == "U":  # integers if all of them are, so that 9 comes before 10
-        words, number = np.unique(values, return_inverse=True)
+        raise no_episode(episode, missing, row, first)
+    names = np.concatenate(values)
+    if names.dtype.kind == "U":  # integers if all of them are, so that 9 comes before 10
+        words, number = np.unique(names, return_inverse=True)
         with suppress(ValueError, OverflowError):
             words = np.array([int(word) for word in words.tolist()], dtype=np.int64)
-        values = words[number]
-    return Runs(starts, episode_numbers(values, len(values)), np.unique(values))
-
-
-def one_run(rows: int) -> Runs:
-    """All rows as one run."""
-    return Runs(np.array([0, rows]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        names = words[number]
+    return Runs(np.concatenate([*starts, [row]]), episode_numbers(names, len(names)), np.unique(names))
 
 
 def times_of(source: LogSource, runs: Runs, time: str) -> Iterator[tuple[Floats, Ints]]:
@@ -294,7 +255,7 @@ def times_of(source: LogSource, runs: Runs, time: str) -> Iterator[tuple[Floats,
         times = table[time].astype(np.float64)
         if not np.isfinite(times).all():
             raise not_finite(source, time)
-        yield times, runs.between(row, row + len(times))
+        yield times, runs.at(np.arange(row, row + len(times)))
         row += len(times)
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
@@ -106,7 +106,15 @@ def workers(backend: BackendName, jobs: int, cluster: str | None = None) -> Iter
         return
     from joblib import parallel_config
 
-    with (_dask if backend == "dask" else _ray)(jobs, cluster), parallel_config(backend=backend, n_jobs=jobs):
+    variable = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}[backend]
+    address = cluster or os.environ.get(variable)
+    with ExitStack() as started:
+        try:
+            (_dask if backend == "dask" else _ray)(started, jobs, address)
+        except (OSError, TimeoutError, RuntimeError, ValueError) as error:
+            where = address or "this machine"
+            raise CaptureError(f"no {backend.capitalize()} cluster answers at {where}: {error}.") from None
+        started.enter_context(parallel_config(backend=backend, n_jobs=jobs))
         token = _chosen.set(backend)
         try:
             yield
@@ -114,36 +122,19 @@ def workers(backend: BackendName, jobs: int, cluster: str | None = None) -> Iter
             _chosen.reset(token)
 
 
-@contextmanager
-def _dask(jobs: int, cluster: str | None) -> Iterator[Any]:
+def _dask(started: ExitStack, jobs: int, address: str | None) -> None:
     from distributed import Client
 
-    address = cluster or os.environ.get("DASK_SCHEDULER_ADDRESS")
     # one thread per worker: compiled kernels must not be entered by two threads of one process
     local: dict[str, Any] = {"n_workers": jobs, "threads_per_worker": 1, "dashboard_address": None}
-    try:
-        client = Client(address) if address else Client(**local)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise CaptureError(f"no Dask cluster answers at {address or 'this machine'}: {error}.") from None
-    with client:
-        yield client
+    started.enter_context(Client(address) if address else Client(**local))
 
 
-@contextmanager
-def _ray(jobs: int, cluster: str | None) -> Iterator[None]:
+def _ray(started: ExitStack, jobs: int, address: str | None) -> None:
     import ray
     from ray.util.joblib import register_ray
 
-    address = cluster or os.environ.get("RAY_ADDRESS")
-    try:
-        if address:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        else:
-            ray.init(num_cpus=jobs, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    except (OSError, RuntimeError, ValueError) as error:
-        raise CaptureError(f"no Ray cluster answers at {address or 'this machine'}: {error}.") from None
-    try:
-        register_ray()
-        yield
-    finally:
-        ray.shutdown()
+    local: dict[str, Any] = {"num_cpus": jobs, "include_dashboard": False}
+    ray.init(**({"address": address} if address else local), log_to_driver=False, logging_level="ERROR")
+    started.callback(ray.shutdown)
+    register_ray()

@@ -14,22 +14,13 @@ from capture_cp.base.checks import CaptureError, Floats
 from capture_cp.data.source import Column, LogSource, Table
 from capture_cp.spaces.rigid import conjugate, multiplied, to_vector
 
-#: Rows that are looked at, pieces that they are read in at most, and numbers per row.
-FIRST_ROWS, MOST_PIECES, MOST_READ = 20_000, 64, 400
+#: Rows that are looked at, and numbers per row.
+FIRST_ROWS, MOST_READ = 20_000, 400
 LONGEST_NAME = 200  # of a column; the search for words in a name takes the square of its length
 #: A quaternion's length may differ by this much from 1, through rounding in a text file.
 UNIT = 0.02
 #: A step that is this near to a full turn (rad) passes the seam of an angle.
 NEAR_TURN = 0.5
-
-EPISODE = re.compile(
-    r"(episode|toss|throw|motion|run|trial|trajectory|traj|demo|rollout|recording|sequence)(_?(index|id|number|name))?"
-)
-TIMES = ("timestamp", "time", "time_s", "t", "stamp")
-#: Columns that count rows, and say nothing about the robot.
-COUNTER = re.compile(r"(frame_|task_)?index|frame|steps?|(next\.)?(done|reward|success)s?")
-MODE = re.compile(r"(.*[^a-z])?(contacts?|mode|touch(ing)?|stratum|label)([^a-z].*)?")
-ANGLE = re.compile(r"(.*[^a-z])?(theta|yaw|heading|phi|psi|angle)([^a-z].*)?")
 #: Words at either end of a name, by what they say of the thing in the rest of it; the first kind that is there decides.
 WORDS = {
     "command": "ctrl|cmds?|commands?|controls?|targets?|actions?|act|goal|desired|setpoint|push|u",
@@ -37,13 +28,26 @@ WORDS = {
     "velocity": "qvel|vel|velocity|velocities|dq|qd|dot",
     "position": "qpos|pos|positions?|q|states?|observation|obs|measured",
 }
-_ANY = "|".join(WORDS.values())
+_ANY, _TURN = "|".join(WORDS.values()), "theta|yaw|heading|phi|psi|angle"
 EDGE = re.compile(rf"(?P<first>{_ANY})[._/]+(?P<rest>.+)|(?P<stem>.+?)[._/]+(?P<last>{_ANY})", re.IGNORECASE)
-TOPIC = re.compile(r"cmd|command|action|control|target|desired|setpoint")
-#: Plain names of commands and positions.
-PLAIN = {
-    "command": re.compile(r"(.*[^a-z])?(act|u|left|right)([^a-z].*)?|v|w|omega|speed|steering"),
-    "position": re.compile(r"(.*[^a-z])?(q|x|y|z|theta|yaw|heading|phi|psi|angle)([^a-z].*)?"),
+
+
+def _within(words: str) -> str:
+    """A pattern of names that contain one of some words."""
+    return rf"(.*[^a-z])?({words})([^a-z].*)?"
+
+
+#: Patterns of whole names, in lower case, by what they say.
+NAMES = {
+    "episode": "(episode|toss|throw|motion|run|trial|trajectory|traj|demo|rollout|recording|sequence)"
+    "(_?(index|id|number|name))?",
+    "time": "timestamp|time|time_s|t|stamp",
+    "counter": r"(frame_|task_)?index|frame|steps?|(next\.)?(done|reward|success)s?",
+    "contact mode": _within("contacts?|mode|touch(ing)?|stratum|label"),
+    "angle": _within(_TURN),
+    "command": _within("act|u|left|right") + "|v|w|omega|speed|steering",
+    "position": _within(f"q|x|y|z|{_TURN}"),
+    "topic of commands": ".*(cmd|command|action|control|target|desired|setpoint).*",
 }
 #: What columns x, y, z, or w, x, y, z, are, by the word before the letter.
 VECTORS = {
@@ -54,7 +58,7 @@ VECTORS = {
     "other": "a|acc|acceleration|linear_?acceleration|f|force|torque|mag",
 }
 Vectors = dict[tuple[str, str], Sequence[str]]  # three columns by kind and body
-Fours = list[tuple[str, Sequence[str], Sequence[str], bool]]  # body, quaternion, position, and whether the order is known
+Fours = list[tuple[str, Sequence[str], bool]]  # body, quaternion, and whether the order is known
 
 
 @dataclass(frozen=True)
@@ -128,20 +132,16 @@ def recognise(source: LogSource) -> Recognised:
     found = Recognised(source.path, source.columns())
     if not source.messages:
         found.rows |= _first_rows(source, found.numbers[:MOST_READ])
-        for column in found.columns:
+        for name in (column.name for column in found.columns if column.kind == "text"):
             with suppress(CaptureError):  # text that is too long names no episodes
-                found.rows |= _first_rows(source, [column.name] if column.kind == "text" else [])
+                found.rows |= _first_rows(source, [name])
     _Search(found, source.entry_names()).run()
     return found
 
 
 def _first_rows(source: LogSource, names: Sequence[str]) -> Table:
-    pieces: list[Table] = []
-    for piece in source.pieces(names) if names else ():
-        pieces.append(piece)
-        if len(pieces) == MOST_PIECES or sum(len(one[names[0]]) for one in pieces) >= FIRST_ROWS:
-            break
-    return {name: np.concatenate([piece[name] for piece in pieces])[:FIRST_ROWS] for name in names}
+    pieces = list(source.pieces(names, 0, FIRST_ROWS)) if names else []
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in names}
 
 
 def meaning(name: str) -> tuple[str, str]:
@@ -156,6 +156,11 @@ def meaning(name: str) -> tuple[str, str]:
 
 def _kind(word: str) -> str:
     return next((kind for kind, words in WORDS.items() if re.fullmatch(words, word, re.IGNORECASE)), "")
+
+
+def _said(name: str, what: str) -> bool:
+    """Whether the whole name says what a column holds, a key of `NAMES`."""
+    return re.fullmatch(NAMES[what], name.lower(), re.DOTALL) is not None
 
 
 def wraps(before: Floats, after: Floats) -> int:
@@ -181,14 +186,12 @@ class _Search:
         """Fill in what is found."""
         found = self.found
         self._episode()
-        rows = found.rows.get(found.episode or "")
-        n = len(next(iter(found.rows.values()), ()))
+        rows, n = found.rows.get(found.episode or ""), len(next(iter(found.rows.values()), ()))
         self.inside = np.ones(max(n - 1, 0), dtype=bool) if rows is None else rows[1:] == rows[:-1]
         self._time()
         left = set(found.left)
         for name in found.left:
-            partner = next((one for one in (f"next_{name}", f"{name}_next") if one in left), None)
-            if partner is not None:
+            for partner in left & {f"next_{name}", f"{name}_next"}:
                 found.after[name] = partner
                 found.take([partner], "next configuration")
         self._poses()
@@ -196,7 +199,7 @@ class _Search:
         for name in (name for name in (*found.joints["position"].values(), *found.left) if name in found.rows):
             values = self._of([name])[:, 0]
             turns = wraps(values[:-1][self.inside], values[1:][self.inside])
-            if turns or (ANGLE.fullmatch(name.lower()) and np.abs(values).max(initial=0.0) < 2 * np.pi + 0.1):
+            if turns or (_said(name, "angle") and np.abs(values).max(initial=0.0) < 2 * np.pi + 0.1):
                 found.angles.append(name)
                 found.take([name], "angle", "wraps at a full turn" if turns else "by name")
 
@@ -205,8 +208,7 @@ class _Search:
         found = self.found
         text = [column.name for column in found.columns if column.kind == "text"]
         able = [*text, *(name for name in self.single if self._whole(name))]
-        named = [name for name in able if EPISODE.fullmatch(name.lower())]
-        runs = []
+        named, runs = [name for name in able if _said(name, "episode")], []
         for name in able if not named else ():
             values = found.rows.get(name, np.empty(0))
             begins = int((values[1:] != values[:-1]).sum())
@@ -219,51 +221,46 @@ class _Search:
     def _time(self) -> None:
         """The column with the time: by its name, or it grows evenly within episodes; and columns that count rows."""
         found, free = self.found, [name for name in self.single if name in self.found.left]
-        named = [name for word in TIMES for name in free if name.lower() == word]
         steps = {name: np.diff(self._of([name])[:, 0])[self.inside] for name in free if name in found.rows}
         grow = {name: step for name, step in steps.items() if len(step) >= 5 and step.min() > 0}
+        named = [name for name in free if _said(name, "time")]
         even = [name for name, step in grow.items() if step.std() < step.mean() / 2 and not meaning(name)[0]]
-        times = named or [name for name in even if not self._whole(name)]
-        found.time = next(iter(times), None)
+        found.time = next(iter(named or [name for name in even if not self._whole(name)]), None)
         for name in free:
             counts = name in grow and bool((grow[name] == 1).all())
             if name == found.time:
                 found.take([name], "time", "by name" if named else "grows within episodes")
-            elif counts or COUNTER.fullmatch(name.lower()):
+            elif counts or _said(name, "counter"):
                 found.take([name], "counter", "counts rows" if counts else "by name")
-            elif MODE.fullmatch(name.lower()) and self._whole(name):
+            elif _said(name, "contact mode") and self._whole(name):
                 found.take([name], "contact mode")
 
     # -- poses ------------------------------------------------------------------------------------------------------------
 
     def _poses(self) -> None:
         """Quaternions, and the vectors that share their name, or are the only ones of their kind."""
-        triples, fours = self._lettered()
+        triples, fours = Vectors(), Fours()
+        self._lettered(triples, fours)
         self._numbered(triples, fours)
-        for name, four, three, ordered in fours:
-            parts = []
+        for name, four, ordered in fours:
+            parts, body = list[Sequence[str]](), name or "a body"
             for kind in ("position", "velocity", "rates"):
-                kin = {body: names for (what, body), names in triples.items() if what == kind}
-                same = kin.get(name, next(iter(kin.values())) if len(kin) == len(fours) == 1 else ())
-                parts.append(three or same if kind == "position" else same)
-                self.found.take(parts[-1], f"{kind} of {name or 'a body'}", "by name, beside a quaternion")
+                kin = {of: names for (what, of), names in triples.items() if what == kind}
+                parts.append(kin.get(name, next(iter(kin.values())) if len(kin) == len(fours) == 1 else ()))
+                self.found.take(parts[-1], f"{kind} of {body}", "by name, beside a quaternion")
+            self.found.take(four, f"quaternion of {body}", "unit norm" + (", by name" if ordered else ", as w x y z"))
             position, velocity, rates = parts
-            self.found.take(
-                four, f"quaternion of {name or 'a body'}", "unit norm" + (", by name" if ordered else ", as w x y z")
-            )
-            fit = self._fit(four, rates)
-            self.found.poses.append(Pose(name, position, velocity, rates, four, ordered, *fit))
+            self.found.poses.append(Pose(name, position, velocity, rates, four, ordered, *self._fit(four, rates)))
 
-    def _lettered(self) -> tuple[Vectors, Fours]:
+    def _lettered(self, triples: Vectors, fours: Fours) -> None:
         """Columns that end in x, y, z, and in w, x, y, z."""
-        triples, fours, left = Vectors(), Fours(), set(self.found.left)
+        left = set(self.found.left)
         for stem in dict.fromkeys(name[:-1] for name in self.found.left if name[-1:] in "wxyz"):
             (kind, body), names = _vector(stem), [f"{stem}{letter}" for letter in "wxyz"]
             if left >= set(names) and (kind == "quaternion" or self._unit(names)):
-                fours.append((body, names, (), True))
+                fours.append((body, names, True))
             elif left >= set(names[1:]) and self._meaning(names[1])[0] != "command":
                 triples[kind, body] = names[1:]
-        return triples, fours
 
     def _numbered(self, triples: Vectors, fours: Fours) -> None:
         """Lists of three numbers, and four of unit length within longer ones, after the three of a position or before."""
@@ -273,14 +270,15 @@ class _Search:
                 triples[kind, body] = names
             elif len(names) == 13:  # a pose, and how it moves
                 triples["velocity", base], triples["rates", base] = names[7:10], names[10:]
-            i = 0
+            i, body = 0, body if kind == "quaternion" else base
             while i + 4 <= len(names):
                 late = self._unit(names[i + 3 : i + 7])
                 if late or self._unit(names[i : i + 4]):
                     four, three = (i + 3, i) if late else (i, i + 4)
-                    position = names[three : three + 3] if i + 7 <= len(names) else ()
-                    fours.append((body if kind == "quaternion" else base, names[four : four + 4], position, False))
-                    i += 6
+                    if i + 7 <= len(names):
+                        triples["position", body] = names[three : three + 3]
+                    fours.append((body, names[four : four + 4], False))
+                    i, body = i + 6, f"{base}_{i + 7}"  # of the next one
                 i += 1
 
     def _unit(self, names: Sequence[str]) -> bool:
@@ -301,7 +299,9 @@ class _Search:
             then = turning if order == "wxyz" else turning[:, [3, 0, 1, 2]]
             now, logged = conjugate(then[:-1]), self._of(rates)[1:][self.inside]
             for frame, turns in ("body", multiplied(now, then[1:])), ("world", multiplied(then[1:], now)):
-                fits.append((_alike(to_vector(turns)[self.inside], logged), order, frame))
+                turned = to_vector(turns)[self.inside]
+                size = float(np.linalg.norm(turned) * np.linalg.norm(logged)) or 1.0
+                fits.append((float((turned * logged).sum()) / size, order, frame))  # a cosine, whatever the units
         return (length, *max(fits)[1:])
 
     # -- joints -----------------------------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ class _Search:
             if name[:1] in "vd" and name[1:] in known:
                 self._joint("velocity", name[1:], name)
         for name in found.left:
-            plain = next((kind for kind, pattern in PLAIN.items() if pattern.fullmatch(name.lower())), "")
+            plain = next((kind for kind in ("command", "position") if _said(name, kind)), "")
             partner = any(name in found.joints[kind] for kind in ("velocity", "command", "torque"))
             self._joint("position" if partner else plain, name, name)
 
@@ -331,7 +331,7 @@ class _Search:
         """The meaning of a name; of the fields of a topic, `/arm/cmd_vel.linear.x`, by that of the topic."""
         kind, thing = meaning(name)
         topic, field, _ = name.partition(".")
-        return "command" if not self.found.rows and field and TOPIC.search(topic.lower()) else kind, thing
+        return "command" if not self.found.rows and field and _said(topic, "topic of commands") else kind, thing
 
     def _joint(self, kind: str, joint: str, name: str) -> None:
         if kind and name not in self.found.roles and joint not in self.found.joints[kind]:
@@ -359,9 +359,3 @@ def _vector(stem: str) -> tuple[str, str]:
         if found:
             return kind, found["body"].rstrip("._/")
     return "position", bare
-
-
-def _alike(a: Floats, b: Floats) -> float:
-    """Cosine of the angle between two lists of vectors (n, 3), whatever their units."""
-    size = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float((a * b).sum()) / size if size else 0.0

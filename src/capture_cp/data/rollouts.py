@@ -91,16 +91,12 @@ class Rollouts:
         """
         H = whole_number("horizon", horizon, 1)
         checked = [_episode(number, episode) for number, episode in enumerate(episodes)]
+        every = None if stride is None else whole_number("stride", stride, 1)
         starts: list[tuple[int, int]] = []
-        for number, (_, actions) in enumerate(checked):
-            last = len(actions) - H
-            if last >= 0:
-                every = (
-                    [int(rng.integers(last + 1))]
-                    if stride is None
-                    else range(0, last + 1, whole_number("stride", stride, 1))
-                )
-                starts += [(number, first) for first in every]
+        for number, n in enumerate(len(actions) - H + 1 for _, actions in checked):
+            if n > 0:
+                firsts = range(0, n, every) if every else [int(rng.integers(n))]
+                starts += [(number, first) for first in firsts]
         if not starts:
             raise CaptureError(
                 f"none of {len(checked)} episodes has {H} actions; log longer episodes or choose a shorter horizon."
@@ -120,14 +116,11 @@ class Rollouts:
             raise CaptureError("rollouts differ in steps, states or actions, or there are none; expected the same in all.")
         ends = np.cumsum([0, *(int(part.episodes.max()) + 1 for part in parts)])
         episodes = np.concatenate([part.episodes + first for part, first in zip(parts, ends)])
+        columns = zip(*((part.starts, part.actions, part.configurations) for part in parts))
+        starts, actions, configurations = map(np.concatenate, columns)
         states = [part.states for part in parts if part.states is not None]
-        return cls.from_arrays(
-            np.concatenate([part.starts for part in parts]),
-            np.concatenate([part.actions for part in parts]),
-            np.concatenate([part.configurations for part in parts]),
-            episodes,
-            np.concatenate(states) if states else None,
-        )
+        whole = np.concatenate(states) if states else None
+        return cls.from_arrays(starts, actions, configurations, episodes, whole)
 
     @property
     def horizon(self) -> int:

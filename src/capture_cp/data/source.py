@@ -6,7 +6,8 @@ import codecs
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,15 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Ints, known_name, shortened
-from capture_cp.base.files import Pathlike, existing_file
+from capture_cp.base.files import Pathlike, check_unpacked, existing_file
 
 Table = dict[str, npt.NDArray[Any]]
 Columns = str | Sequence[str]
 
 #: Largest number of rows in a piece.
 PIECE = 65_536
-#: Largest number of values in a piece: 64 MiB.
-MOST_NUMBERS = 1 << 23
+MOST_NUMBERS = 1 << 23  # values in a piece: 64 MiB
 MOST_COLUMNS = 10_000
 LONGEST_LABEL = 100  # every row has space for the longest label
 
@@ -148,8 +148,9 @@ class LogSource(ABC):
         """The file that contains a row, and the row's number in that file."""
         return self.path, row
 
-    def check_whole(self, names: Sequence[str]) -> None:  # noqa: B027 - most formats check this when they open the file
+    def check_whole(self, names: Sequence[str]) -> None:
         """Raise an error if reading these columns of all rows into memory is out of proportion to the file's size."""
+        check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
 
     def release(self) -> None:  # noqa: B027 - most formats cache nothing
         """Release cached data."""
@@ -195,6 +196,11 @@ def check_width(file: Path, width: int) -> None:
         raise CaptureError(f"transition file {file} has {width:,} columns; expected at most {MOST_COLUMNS:,}.")
 
 
+def rows_at_once(columns: Iterable[Column]) -> int:
+    """How many rows of some columns a piece has, so that it fits into 64 MiB."""
+    return max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in columns))))
+
+
 def check_names(file: Path, names: Sequence[str]) -> None:
     """Raise an error if there are too many column names, or if they repeat."""
     check_width(file, len(names))
@@ -207,6 +213,18 @@ def check_names(file: Path, names: Sequence[str]) -> None:
 def no_rows(file: Path) -> CaptureError:
     """The error for a file without rows or columns."""
     return CaptureError(f"transition file {file} holds no transitions; expected named columns with at least one row.")
+
+
+@contextmanager
+def damage_explained(file: str, kind: str) -> Iterator[None]:
+    """Turn any error of a library that reads a file into one sentence; what is damaged fails in many ways."""
+    try:
+        yield
+    except (CaptureError, GeneratorExit):
+        raise
+    except Exception as error:
+        reason = shortened(" ".join(str(error).split()).rstrip("."), 200)
+        raise CaptureError(f"{file} is not {kind}, or is damaged{reason and f': {reason}'}.") from None
 
 
 def limits(rows: int, start: int, stop: int | None) -> tuple[int, int]:
@@ -232,8 +250,7 @@ def expanded(path: Pathlike, role: str, given: Columns, columns: Sequence[Column
     known, whole = entries_of(path, columns), {column.name: column for column in columns}
     names: list[str] = []
     for name in wanted:
-        found = None if name in known or name in whole else INDEXED.fullmatch(name)
-        names += _entries(path, name, whole, known) if found is None else _indexed(path, found, whole, known)
+        names += [name] if name in known else _entries(path, name, whole, known)
     for name in names:
         check_numbers(path, known[name])
     return tuple(names)
@@ -262,40 +279,36 @@ def check_numbers(path: Pathlike, column: Column) -> None:
         raise CaptureError(f"column {shortened(column.name)!r} of {path} contains {column.kind}, not numbers.")
 
 
-def known_column(path: Pathlike, name: str, columns: Sequence[Column]) -> Column:
-    """The column with one value per row under this name."""
+def known_column(path: Pathlike, name: str, columns: Sequence[Column], text: bool = True) -> Column:
+    """The column with one value per row under this name, a number or perhaps `text`."""
     known = entries_of(path, columns)
-    return known[known_name(f"column in {path}", name, known)]
+    column = known[known_name(f"column in {path}", name, known)]
+    if not (text and column.kind == "text"):
+        check_numbers(path, column)
+    return column
 
 
 def _entries(path: Pathlike, name: str, whole: dict[str, Column], known: dict[str, Column]) -> list[str]:
-    """Names of all values of a column."""
-    if name in known:
-        return [name]
-    if name in whole:
-        check_numbers(path, whole[name])
-        return list(whole[name].entries)
-    numbered = [entry for entry in known if entry.rpartition("_")[0] == name and entry.rpartition("_")[2].isdecimal()]
-    if not numbered:
-        known_name(f"column in {path}", name, whole)
-    return numbered
-
-
-def _indexed(path: Pathlike, found: re.Match[str], whole: dict[str, Column], known: dict[str, Column]) -> list[str]:
-    """Names of one value of a column, or of the values of a slice."""
-    every = _entries(path, found["name"], whole, known)
-    entries = [f"{found['name']}_{i}" for i in range(len(every))]
-    if set(entries) != set(every):
-        raise CaptureError(
-            f"column {shortened(found['name'])!r} of {path} is not a list of numbers; name it without brackets."
-        )
-    if found["entry"] is not None:
-        start, stop = int(found["entry"]), int(found["entry"]) + 1
+    """Names of all values of a column, or of those in brackets."""
+    found = None if name in whole else INDEXED.fullmatch(name)
+    base = name if found is None else found["name"]
+    if base in whole:
+        check_numbers(path, whole[base])
+        every = list(whole[base].entries)
     else:
-        start, stop = int(found["start"] or 0), int(found["stop"] or len(entries))
+        every = [entry for entry in known if entry.rpartition("_")[0] == base and entry.rpartition("_")[2].isdecimal()]
+    if not every:
+        known_name(f"column in {path}", base, whole)
+    if found is None:
+        return every
+    entries = [f"{base}_{i}" for i in range(len(every))]
+    if set(entries) != set(every):
+        raise CaptureError(f"column {shortened(base)!r} of {path} is not a list of numbers; name it without brackets.")
+    start = int(found["entry"] or found["start"] or 0)
+    stop = start + 1 if found["entry"] else int(found["stop"] or len(entries))
     if not start < stop <= len(entries):
         raise CaptureError(
-            f"{shortened(found[0])!r} does not exist: column {shortened(found['name'])!r} of {path} has entries 0 to "
+            f"{shortened(found[0])!r} does not exist: column {shortened(base)!r} of {path} has entries 0 to "
             f"{len(entries) - 1}; name some of those."
         )
     return entries[start:stop]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from capture_cp.base.checks import CaptureError, Floats, Ints
 from capture_cp.data.logged import not_finite, runs_of
-from capture_cp.data.recognise import Joint, StateColumns
+from capture_cp.data.recognise import PARTS, Joint, StateColumns
 from capture_cp.data.source import LogSource
 from capture_cp.data.transitions import check_order
 from capture_cp.spaces.rigid import conjugate, from_vector, multiplied, rotated, to_vector
 
 #: Numbers of qpos and of qvel that a joint has, by its kind.
-WIDTHS = {"free": (7, 6), "ball": (4, 3), "hinge": (1, 1), "slide": (1, 1)}
+WIDTHS = {kind: tuple(sum(width for _, width, _ in half) for half in halves) for kind, halves in PARTS.items()}
 #: What a unit is worth in m and rad.
 UNITS = {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "rad": 1.0, "mrad": 1e-3, "deg": np.pi / 180}
 GAP = 1.5  # times the usual time between rows from which rows are missing
@@ -89,17 +87,22 @@ class StateLog:
         given = [name for name in (*columns.qpos, *columns.qvel, *columns.ctrl, columns.time) if name]
         table = _table(source, dict.fromkeys(given))
         episode, names = _episodes(source, columns)
-        time = _times(table, columns, episode)
-        n = len(episode)
+        if columns.time is None:
+            raise CaptureError("the log has no column of times; name it with --time: simulators need the time between rows.")
+        check_order([(table[columns.time], episode)], columns.time)
+        unknown = sorted(set(without) - set(names))
+        if unknown:
+            raise CaptureError(f"episode {unknown[0]!r} is to be left out, but the log has none of that name.")
+        if len(set(without)) == len(names):
+            raise CaptureError("all episodes of the log are left out, so there is nothing to measure on.")
+        kept = np.flatnonzero(~np.isin(np.array(names)[episode], list(without)))
+        table[""] = np.full(len(episode), np.nan)  # of what the log does not have
         qpos, qvel, ctrl = (
-            np.stack([table[name] if name else np.full(n, np.nan) for name in part], axis=1) if part else np.empty((n, 0))
+            np.array([table[name][kept] for name in part]).reshape(len(part), len(kept)).T.copy()
             for part in (columns.qpos, columns.qvel, columns.ctrl)
         )
         _rescale(columns, units or {}, qpos, qvel, ctrl)
-        kept = ~np.isin(np.array(names)[episode], list(without)) if without else np.ones(n, dtype=bool)
-        _check_known(without, names)
-        qpos, qvel, ctrl = qpos[kept], qvel[kept], ctrl[kept]
-        time, episode = time[kept], episode[kept]
+        time, episode = table[columns.time][kept], episode[kept]
         before, after, period, notes = _reach(time, episode)
         log = cls(columns, qpos, qvel, ctrl, qpos, time, episode, names, after, before, period, tuple(notes))
         return log._with_rates(fit_start)
@@ -121,7 +124,8 @@ class StateLog:
                 qvel[:, slot.v] = np.where(missing, steps[:, slot.v], qvel[:, slot.v])
                 notes.append(f"rates of {slot.joint.name} are differences between a row and the one before it.")
             elif slot.joint.name in self.columns.world:
-                _into_body(slot, qpos, qvel)
+                turns = qvel[:, slot.v.stop - 3 : slot.v.stop]
+                turns[:] = rotated(conjugate(qpos[:, slot.q][:, -4:]), turns)
                 notes.append(
                     f"rates of rotation of {slot.joint.name} are in the world's frame: they fit its quaternions so."
                 )
@@ -166,7 +170,7 @@ def changed(joints: Collection[Joint], qpos: Floats, by: Floats) -> Floats:
 
 
 def _table(source: LogSource, names: Collection[str]) -> dict[str, Floats]:
-    pieces: list[dict[str, npt.NDArray[Any]]] = list(source.pieces(list(names)))
+    pieces = list(source.pieces(list(names)))
     table = {name: np.concatenate([piece[name] for piece in pieces]).astype(np.float64) for name in names}
     for name, values in table.items():
         if not np.isfinite(values).all():
@@ -191,13 +195,6 @@ def _episodes(source: LogSource, columns: StateColumns) -> tuple[Ints, tuple[str
     runs.check_together(source, columns.episode)
     number = np.repeat(np.arange(len(runs.numbers)), np.diff(runs.starts))
     return number, tuple(str(runs.labels[i]) for i in runs.numbers)
-
-
-def _times(table: Mapping[str, Floats], columns: StateColumns, episode: Ints) -> Floats:
-    if columns.time is None:
-        raise CaptureError("the log has no column of times; name it with --time: simulators need the time between rows.")
-    check_order([(table[columns.time], episode)], columns.time)
-    return table[columns.time]
 
 
 def _reach(time: Floats, episode: Ints) -> tuple[Ints, Ints, float, list[str]]:
@@ -245,14 +242,6 @@ def _rescale(columns: StateColumns, units: Mapping[str, str], qpos: Floats, qvel
             )
 
 
-def _check_known(without: Collection[str], names: Collection[str]) -> None:
-    unknown = sorted(set(without) - set(names))
-    if unknown:
-        raise CaptureError(f"episode {unknown[0]!r} is to be left out, but the log has none of that name.")
-    if len(set(without)) == len(names):
-        raise CaptureError("all episodes of the log are left out, so there is nothing to measure on.")
-
-
 def _normalise(slot: Slot, qpos: Floats, columns: StateColumns) -> None:
     """Give quaternions the length 1, in place."""
     if slot.joint.kind not in ("free", "ball"):
@@ -266,11 +255,6 @@ def _normalise(slot: Slot, qpos: Floats, columns: StateColumns) -> None:
             "columns are another rotation, convert it; if they are out of order, name them with --column."
         )
     q /= length
-
-
-def _into_body(slot: Slot, qpos: Floats, qvel: Floats) -> None:
-    """Turn rates of rotation from the world's frame into the body's, in place."""
-    qvel[:, slot.v.stop - 3 : slot.v.stop] = rotated(conjugate(qpos[:, slot.q][:, -4:]), qvel[:, slot.v][:, -3:])
 
 
 def _fitted(log: StateLog) -> StateLog:

@@ -23,16 +23,16 @@ from capture_cp.base.checks import CaptureError, Ints, shortened
 from capture_cp.base.files import check_unpacked
 from capture_cp.data.source import (
     LONGEST_LABEL,
-    MOST_NUMBERS,
-    PIECE,
     Column,
     LogSource,
     Table,
     base_name,
     check_names,
     check_width,
+    damage_explained,
     limits,
     no_rows,
+    rows_at_once,
 )
 
 #: Additional unpacked bytes allowed for a file that is streamed, since these cost only time.
@@ -77,9 +77,6 @@ class ParquetSource(LogSource):
         check_width(self.path, sum(column.width or 1 for column in found))
         return found
 
-    def check_whole(self, names: Sequence[str]) -> None:
-        check_unpacked(self.path, "transition file", 8 * self.rows * max(1, len(names)))
-
     def pieces(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[Table]:
         first, last = limits(self.rows, start, stop)
         # other columns are not examined, since that may require reading a row
@@ -91,7 +88,7 @@ class ParquetSource(LogSource):
             check_unpacked(self.path, "transition file", 8 * (last - first) * len(names) - STREAMED)
         groups = range(int(np.searchsorted(self._ends, first, "right")) - 1, int(np.searchsorted(self._ends, last)))
         row = int(self._ends[groups[0]])
-        size = max(1, min(PIECE, MOST_NUMBERS // max(1, sum(column.width or 1 for column in wanted.values()))))
+        size = rows_at_once(wanted.values())
         with self._opened() as file:
             for batch in file.iter_batches(size, list(groups), list(wanted), use_threads=False):
                 low, high = max(first - row, 0), min(last - row, batch.num_rows)
@@ -160,13 +157,9 @@ class ParquetSource(LogSource):
         # dictionary-encoded: otherwise a long word that every row points to could fill memory
         words = [name for name, kind in self._kinds.items() if kind == "text"]
         source = self.path if self._content is None else self._content
-        try:
-            with pyarrow.parquet.ParquetFile(source, read_dictionary=words, **_SETTINGS) as file:
-                yield file
-        except (CaptureError, GeneratorExit):
-            raise
-        except Exception:  # Arrow's own errors, and those of its bindings on inconsistent metadata
-            raise CaptureError(f"transition file {self.path} is not a Parquet file, or is damaged.") from None
+        what = f"transition file {self.path}", "a Parquet file"  # errors of Arrow, and of its bindings
+        with damage_explained(*what), pyarrow.parquet.ParquetFile(source, read_dictionary=words, **_SETTINGS) as file:
+            yield file
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
@@ -244,7 +237,10 @@ class CsvSource(LogSource):
                     pyarrow.csv.ParseOptions(newlines_in_values=True),
                     pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names, null_values=[]),
                 ):
-                    columns = [_trimmed(column) for column in batch.columns]
+                    columns = [  # without the spaces around words
+                        pyarrow.compute.utf8_trim_whitespace(column) if types.is_string(column.type) else column
+                        for column in batch.columns
+                    ]
                     writer.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=schema))
             return ParquetSource(self.path, content=file)
         except OSError as error:
@@ -285,11 +281,6 @@ class CsvSource(LogSource):
             except csv.Error as error:
                 return f"line {rows.line_num}, {error}"
         return None
-
-
-def _trimmed(column: Any) -> Any:
-    """A column, without the spaces around words."""
-    return pyarrow.compute.utf8_trim_whitespace(column) if pyarrow.types.is_string(column.type) else column
 
 
 def _is_number(text: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -99,8 +98,13 @@ class Transitions(TransitionLog):
         s, a, c = (finite_array(n, v, (None, widths.get(n)), "(n, d)") for n, v in zip(_ROLES, (state, action, next)))
         same_length("state", s, "action", a)
         same_length("state", s, "next", c)
-        given = zip(_ROLES, (s, a, c), (state_names, action_names, next_names))
-        s_names, a_names, c_names = (_names(role, part, names) for role, part, names in given)
+        named: list[tuple[str, ...]] = []
+        for role, part, names in zip(_ROLES, (s, a, c), (state_names, action_names, next_names)):
+            named.append(tuple(names if names is not None else [f"{role}_{i}" for i in range(part.shape[1])]))
+            if len(named[-1]) != part.shape[1]:
+                have = f"{part.shape[1]} columns and {len(named[-1])} names"
+                raise CaptureError(f"{role} has {have}; pass one name per column.")
+        s_names, a_names, c_names = named
         check_distinct(s_names + a_names + c_names)
         kept = None if episode is None else _checked_episodes(episode, len(s), episode_name)
         when = None if time is None else finite_array("time", time, (len(s),), "(n,): one time per transition")
@@ -164,13 +168,6 @@ class Transitions(TransitionLog):
 _ROLES = ("state", "action", "next")
 
 
-def _names(role: str, part: Floats, given: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(given) if given is not None else tuple(f"{role}_{i}" for i in range(part.shape[1]))
-    if len(names) != part.shape[1]:
-        raise CaptureError(f"{role} has {part.shape[1]} columns and {len(names)} names; pass one name per column.")
-    return names
-
-
 def check_distinct(names: Sequence[str]) -> None:
     """Raise an error if state, action and next share a column name."""
     if len(set(names)) != len(names):
@@ -182,13 +179,18 @@ def _checked_episodes(given: Any, n: int, name: str) -> npt.NDArray[Any]:
     column = np.asarray(given)
     missing = np.flatnonzero(column != column)  # NaN differs from itself
     if column.shape == (n,) and len(missing):
-        raise CaptureError(
-            f"{name} has no value in {len(missing)} of {n} rows, first in data row {missing[0] + 1}; it must name the "
-            "episode of every row."
-        )
+        raise no_episode(name, len(missing), n, int(missing[0]))
     if column.shape != (n,) or column.dtype.kind not in "US":  # text needs no check, and sorting millions of words is slow
         episode_numbers(column, n)
     return column
+
+
+def no_episode(name: str, missing: int, rows: int, first: int) -> CaptureError:
+    """The error for rows that name no episode, of which `first` is the first one."""
+    return CaptureError(
+        f"{name} has no value in {missing} of {rows} rows, first in data row {first + 1}; it must name the "
+        "episode of every row."
+    )
 
 
 def read_transitions(
@@ -318,7 +320,8 @@ class Span:
     def chunks(self) -> Iterator[Chunk]:
         """The chunks, in order."""
         held: list[Transitions] = []
-        row, number, missing = 0, self.number, self.size
+        row, number, left = 0, self.number, len(self)
+        missing = min(self.size, left)
         for piece in self.log.pieces(self.start, self.start + len(self.chosen)):
             rows = np.flatnonzero(self.chosen[row : row + len(piece)])
             row += len(piece)
@@ -326,16 +329,12 @@ class Span:
                 held.append(piece if len(rows) == len(piece) <= missing else piece.rows(rows[:missing]))
                 rows, missing = rows[missing:], missing - len(held[-1])
                 if missing == 0:
-                    yield self._chunk(number, joined(held))
-                    held, number, missing = [], number + 1, self.size
-        if held:
-            yield self._chunk(number, joined(held))
-
-    def _chunk(self, number: int, rows: Transitions) -> Chunk:
-        X, Y = (np.ascontiguousarray(part) for part in (rows.X, rows.next))
-        first = (number - self.number) * self.size
-        wanted = np.zeros(len(X), dtype=bool) if self.wanted is None else self.wanted[first : first + len(X)]
-        return Chunk(number, number * self.size, X, Y, rows.episode, wanted)
+                    log, at = joined(held), (number - self.number) * self.size
+                    wanted = np.zeros(len(log), dtype=bool) if self.wanted is None else self.wanted[at : at + len(log)]
+                    X, Y = np.ascontiguousarray(log.X), np.ascontiguousarray(log.Y)
+                    yield Chunk(number, number * self.size, X, Y, log.episode, wanted)
+                    held, number, left = [], number + 1, left - len(log)
+                    missing = min(self.size, left)
 
 
 def in_columns(work: Callable[[Chunk], Sequence[Any]], span: Span) -> tuple[Any, ...]:
@@ -356,10 +355,6 @@ class LogPart:
         return cls(log, np.ones(len(log), dtype=bool))
 
     def __len__(self) -> int:
-        return self._length
-
-    @cached_property
-    def _length(self) -> int:
         return int(np.count_nonzero(self.chosen))
 
     def episodes(self) -> Ints | None:
@@ -369,23 +364,18 @@ class LogPart:
 
     def spans(self, wanted: Bools | None = None) -> list[Span]:
         """The part divided into spans for workers; `wanted` (n,) are rows to return."""
-        begins, size = self._begins(), SPAN * CHUNK
-        found = []
+        size, seen = SPAN * CHUNK, 0
+        begins, found = [0], []  # rows of the log at which spans begin
+        for row in range(0, len(self.chosen), CHUNK):
+            here = np.flatnonzero(self.chosen[row : row + CHUNK])
+            before, seen = seen, seen + len(here)
+            while seen > len(begins) * size:
+                begins.append(row + int(here[len(begins) * size - before]))
         for i, (a, b) in enumerate(zip(begins, [*begins[1:], len(self.chosen)])):
             # a worker receives data in memory, or the location of data on disk
             log, start = (self.log.rows(slice(a, b)), 0) if isinstance(self.log, Transitions) else (self.log, a)
             mine = None if wanted is None else wanted[i * size : (i + 1) * size]
             found.append(Span(log, start, self.chosen[a:b], i * SPAN, CHUNK, mine))
-        return found
-
-    def _begins(self) -> list[int]:
-        """Row of the log at which each span begins."""
-        found, seen = [0], 0
-        for row in range(0, len(self.chosen), CHUNK):
-            here = self.chosen[row : row + CHUNK]
-            before, seen = seen, seen + int(np.count_nonzero(here))
-            while seen > len(found) * SPAN * CHUNK:
-                found.append(row + int(np.flatnonzero(here)[len(found) * SPAN * CHUNK - before]))
         return found
 
 
@@ -398,9 +388,7 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
     return replace(parts[0], **whole)
 
 
-def in_turn(work: Callable[[Any], Result], spans: Sequence[Any]) -> Iterator[Result]:
-    """Do the work in this process, one span after the other."""
-    return map(work, spans)
+in_turn: Runner[Any] = map  # in this process, one span after the other
 
 
 def chunks_of(n: int) -> Iterator[tuple[int, slice]]:

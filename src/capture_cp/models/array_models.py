@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, whole_number
-from capture_cp.models.particles import Noise, checked_noise, predicted_rows, with_noise
+from capture_cp.models.predictors import Noise, checked_noise, predicted_rows, with_noise
 
 #: Layers of `torch.nn` that drop values during training only.
 DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from capture_cp.base.checks import CaptureError, Floats, Ints, finite_array, known_name, whole_number
-from capture_cp.models.particles import Noise, checked_noise, predicted_rows, with_noise
+from capture_cp.models.predictors import Noise, checked_noise, predicted_rows, with_noise
 from capture_cp.spaces.mujoco_model import Coordinates, mujoco_module, named, qpos_entries, read_model, reference_qpos
 
 #: Model fields that one factor scales, throughout the model.
@@ -95,13 +95,26 @@ class MujocoRollout:
 
     def __call__(self, X: Floats, n_particles: int, rng: np.random.Generator) -> Floats:
         """Particles (n, L, dc) at inputs X (n, dx), each from a copy of the model drawn from the pool."""
-        self._check_width(X)
+        if not callable(self._state) and not callable(self._control):
+            wanted = len(self._state), len(self._control)
+            if X.shape[1] != sum(wanted) and not self._has_rates(X):
+                raise CaptureError(
+                    f"X has {X.shape[1]} columns; expected {wanted[0]} of state and {wanted[1]} of control, side by side."
+                )
         (qpos, qvel), control = self._start(X), self._controls(X)
         owner = np.repeat(np.arange(len(X)), n_particles)
-        which = rng.integers(len(self.pool), size=len(owner))
+        models = [self.pool[i] for i in rng.integers(len(self.pool), size=len(owner))]
         control = with_noise(control[owner], self.control_noise, rng)
         start = self._disturbed(qpos[owner], qvel[owner], rng)
-        ends = self._read(*self._simulated(which, *start, control))
+        q, v = rolled_out(models, *start, control, np.array([self.nstep]), self.threads)
+        lost = int(np.isnan(q).any(axis=(1, 2)).sum())
+        if lost:
+            raise CaptureError(
+                f"{lost} of {len(owner)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges "
+                "to randomise."
+            )
+        ends = q[:, 0][:, self._next] if not callable(self._next) else self._next(q[:, 0], v[:, 0])
+        ends = predicted_rows("next(qpos, qvel)", ends, len(owner))
         return ends.reshape(len(X), n_particles, ends.shape[1])
 
     def identity(self) -> str:
@@ -120,15 +133,6 @@ class MujocoRollout:
 
     def _entries(self, coordinates: Any) -> Ints:
         return np.arange(self.model.nq) if coordinates is None else qpos_entries(self.model, coordinates)
-
-    def _check_width(self, X: Floats) -> None:
-        if callable(self._state) or callable(self._control):
-            return
-        wanted = len(self._state), len(self._control)
-        if X.shape[1] != sum(wanted) and not self._has_rates(X):
-            raise CaptureError(
-                f"X has {X.shape[1]} columns; expected {wanted[0]} of state and {wanted[1]} of control, side by side."
-            )
 
     def _has_rates(self, X: Floats) -> bool:
         """Whether X holds all of qpos, qvel and the controls."""
@@ -174,23 +178,6 @@ class MujocoRollout:
             control[:, 0, self._control] = X[:, X.shape[1] - len(self._control) :]
         return control
 
-    def _read(self, qpos: Floats, qvel: Floats) -> Floats:
-        if callable(self._next):
-            return predicted_rows("next(qpos, qvel)", self._next(qpos, qvel), len(qpos))
-        return np.asarray(qpos[:, self._next])
-
-    def _simulated(self, which: Ints, qpos: Floats, qvel: Floats, control: Floats) -> tuple[Floats, Floats]:
-        """qpos and qvel at the end of m rollouts of copies `which` (m,)."""
-        models = [self.pool[i] for i in which]
-        ends = rolled_out(models, qpos, qvel, control, np.array([self.nstep]), self.threads)
-        lost = int(np.isnan(ends[0]).any(axis=(1, 2)).sum())
-        if lost:
-            raise CaptureError(
-                f"{lost} of {len(which)} simulations diverged; choose a smaller time step in the MJCF, or narrower ranges "
-                "to randomise."
-            )
-        return ends[0][:, 0], ends[1][:, 0]
-
 
 def rolled_out(
     models: Any, qpos: Floats, qvel: Floats, control: Floats, at: Ints, threads: int | None = None
@@ -211,9 +198,8 @@ def rolled_out(
     data = [blank, *(copy(blank) for _ in range(wanted - 1))]
     batch = max(1, _NUMBERS_AT_ONCE // (nstep * (len(first) + model.nu)))
     found = np.empty((m, len(at), nq + nv))
-    mujoco.set_mju_user_warning(
-        lambda text: None
-    )  # what diverges is counted below; MuJoCo would log it to a file of its own
+    # what diverges is counted below; MuJoCo would log it to a file of its own
+    mujoco.set_mju_user_warning(lambda text: None)
     with import_module("mujoco.rollout").Rollout(nthread=wanted if wanted > 1 else 0) as runner:
         for rows in (slice(i, min(i + batch, m)) for i in range(0, m, batch)):
             start = np.tile(first, (rows.stop - rows.start, 1))
@@ -240,25 +226,19 @@ def randomised(model: Any, randomise: Any, pool: int, seed: int) -> list[Any]:
     """The pool; a single copy if nothing is randomised."""
     if randomise is None:
         return [model]
-    if not callable(randomise):
-        randomise = _scaled_by(_ranges(randomise))
+    ranges = {} if callable(randomise) else _ranges(randomise)
     mujoco, copies = mujoco_module(), []
     for rng in np.random.default_rng(seed).spawn(pool):
         varied = copy(model)
-        randomise(varied, rng)
-        mujoco.mj_setConst(varied, mujoco.MjData(varied))  # updates what MuJoCo derives from masses and inertias
-        copies.append(varied)
-    return copies
-
-
-def _scaled_by(ranges: Mapping[str, tuple[float, float]]) -> Callable[[Any, np.random.Generator], None]:
-    def scale(model: Any, rng: np.random.Generator) -> None:
+        if callable(randomise):
+            randomise(varied, rng)
         for name, (low, high) in ranges.items():
             factor = rng.uniform(low, high)
             for array in PARAMETERS[name]:
-                getattr(model, array)[:] *= factor
-
-    return scale
+                getattr(varied, array)[:] *= factor
+        mujoco.mj_setConst(varied, mujoco.MjData(varied))  # updates what MuJoCo derives from masses and inertias
+        copies.append(varied)
+    return copies
 
 
 def _ranges(randomise: Any) -> dict[str, tuple[float, float]]:

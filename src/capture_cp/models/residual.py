@@ -159,7 +159,9 @@ class Residual(Params):
     def identity(self) -> str:
         """Digest of the model's own identity, the settings, and the training transitions."""
         self._check_trained()
-        found = hashlib.sha256(_settings_of(self.regressor).encode())
+        params = sorted(self.regressor.get_params(deep=True).items())
+        settings = [_name(self.regressor), *((name, _name(value)) for name, value in params)]
+        found = hashlib.sha256(repr(settings).encode())  # the same in every process
         inner = getattr(self.model, "identity", None)
         own = (inner() if callable(inner) else None, tuple(self.angles), self.n_particles, self.seed)
         found.update(repr((own, _name(self.project), self._training.digest())).encode())
@@ -199,12 +201,6 @@ def _shift(regressor: Any, X: Floats, dims: int) -> Floats:
     return finite_array("what the regressor predicts", shift, (len(X), dims), "(n, dc): one shift per row")
 
 
-def _settings_of(regressor: Any) -> str:
-    """A regressor's class and parameters, including nested ones, as text that is the same in every process."""
-    params = sorted(regressor.get_params(deep=True).items())
-    return repr([_name(regressor), *((name, _name(value)) for name, value in params)])
-
-
 def _name(value: Any) -> str:
     """Text for a plain value, or the name of a function or object, without its address, which changes in every run."""
     if callable(value) or hasattr(value, "get_params"):
@@ -226,7 +222,7 @@ class TrainingRows:
             found |= np.array([name in self.episodes for name in np.asarray(episodes).tolist()], dtype=bool)
         if len(X) == 0 or X.shape[1] != self.X.shape[1] or Y.shape[1] != self.Y.shape[1]:
             return found  # rows of another shape cannot be compared
-        return found | _near(self._transitions, np.hstack([X, Y]) / self._tolerance)
+        return found | _near(self._trees[0], np.hstack([X, Y]) / self._tolerance)
 
     def share_continued(self, X: Floats, episodes: Any = None) -> float:
         """Fraction of transitions X (m, dx) that begin where a training transition ended, beyond chance.
@@ -241,8 +237,8 @@ class TrainingRows:
         shares = [0.0]
         for first in range(X.shape[1] - dims + 1):
             begins = rows[:, first : first + dims] / tolerance
-            by_chance = _near(self._ends, begins + 10.0).mean()  # how often rows are this near to an unrelated point
-            shares.append(float(_near(self._ends, begins).mean() - by_chance))
+            by_chance = _near(self._trees[1], begins + 10.0).mean()  # how often rows are this near to an unrelated point
+            shares.append(float(_near(self._trees[1], begins).mean() - by_chance))
         return max(shares)
 
     def digest(self) -> str:
@@ -251,22 +247,18 @@ class TrainingRows:
         return digest(rows[np.lexsort(rows.T)])
 
     @cached_property
+    def _trees(self) -> tuple[scipy.spatial.cKDTree, scipy.spatial.cKDTree]:
+        """Trees of the transitions and of their ends; fast to build, even with many equal rows."""
+        rows = np.hstack([self.X, self.Y]) / self._tolerance
+        parts = rows, rows[:, self.X.shape[1] :]
+        whole, ends = (scipy.spatial.cKDTree(part, balanced_tree=False, compact_nodes=False) for part in parts)
+        return whole, ends
+
+    @cached_property
     def _tolerance(self) -> Floats:
         rows = np.hstack([self.X, self.Y])
         tolerance = OF_SPREAD * rows.std(axis=0) + OF_SIZE * np.abs(rows).max(axis=0)
         return np.where(tolerance > 0, tolerance, 1e-12)
-
-    @cached_property
-    def _transitions(self) -> scipy.spatial.cKDTree:
-        return _tree(np.hstack([self.X, self.Y]) / self._tolerance)
-
-    @cached_property
-    def _ends(self) -> scipy.spatial.cKDTree:
-        return _tree(self.Y / self._tolerance[self.X.shape[1] :])
-
-
-def _tree(rows: Floats) -> scipy.spatial.cKDTree:
-    return scipy.spatial.cKDTree(rows, balanced_tree=False, compact_nodes=False)  # fast to build, even with many equal rows
 
 
 def _near(tree: scipy.spatial.cKDTree, rows: Floats) -> Bools:
