@@ -132,11 +132,6 @@ def robot_facts(path: Pathlike) -> Mapping[str, Any]:
     return dict(facts)
 
 
-def of_gap(cap: Capture) -> bool:
-    """Whether `capture gap` saved it, so that its model is a simulation some steps ahead."""
-    return "gap" in cap.data_.get("robot", {})
-
-
 def input_names(cap: Capture) -> list[str] | None:
     """Names of the inputs of a calibration that `capture calibrate` made, (dx,); None where they are not known."""
     columns = cap.data_.get("robot", {}).get("columns", {})

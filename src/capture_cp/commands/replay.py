@@ -12,7 +12,6 @@ import numpy as np
 from capture_cp.base.checks import Bools, CaptureError, Floats, Ints, printable, shortened
 from capture_cp.base.streams import derived_seed
 from capture_cp.capture.region_draws import particles_of
-from capture_cp.commands.bundle import of_gap
 from capture_cp.commands.robot import Robot
 from capture_cp.conformal.coverage import Count
 from capture_cp.conformal.episodes import episode_numbers
@@ -105,7 +104,7 @@ def _text(value: Any) -> str:
 def by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Step:
     """The region of an input x (dx,) that a person chose; its true outcome is unknown."""
     model: Any = robot.cap.model
-    x = model.nearest(x) if of_gap(robot.cap) else x  # whose steps are whole numbers
+    x = model.nearest(x) if "gap" in robot.facts else x  # whose steps are whole numbers
     region = robot.cap.region(x, alpha, robot.confidence, rng=seed)
     none = np.empty((0, robot.cap.n_outputs_))
     return Step(region, particles_of(region.prediction), robot.start_of(x), None, None, none)

@@ -16,7 +16,7 @@ from capture_cp.base.arrays import digest, digest_of_chunks
 from capture_cp.base.checks import CaptureError, CaptureWarning, Floats, Ints, failure_rate, printable, shortened
 from capture_cp.base.checks import whole_number as whole
 from capture_cp.commands import view_parts as shows
-from capture_cp.commands.bundle import of_gap, robot_facts
+from capture_cp.commands.bundle import robot_facts
 from capture_cp.commands.reading import Remembered, made_from
 from capture_cp.commands.replay import RATE, Replay, Runs, by_hand, rows_name
 from capture_cp.commands.robot import Robot
@@ -183,7 +183,7 @@ class LogSession(Session):
         self.x = np.median(self._bounds, axis=1)
         self.space = shows.space_of(robot, runs, shown)
         self._frames = Frames(WHOLE), Frames(CLOSE)
-        if len(robot.axes) == 3 or of_gap(robot.cap):
+        if len(robot.axes) == 3 or "gap" in robot.facts:
             self.camera = np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
         self._replays: dict[str, Replay] = {}
         parts = [] if runs is None else [*runs.rows]
@@ -286,7 +286,7 @@ class LogSession(Session):
         drawn = [frames.draw([panel]) for frames, panel in zip(self._frames, shows.panels(space, look))]
         status = f"**{what}**  \n{shows.input_line(self.robot, x)}"
         model: Any = self.robot.cap.model
-        scene = model.scene(look) if of_gap(self.robot.cap) else shows.scene_of(space, look, drawn[0])
+        scene = model.scene(look) if "gap" in self.robot.facts else shows.scene_of(space, look, drawn[0])
         return Frame(status, "\n\n".join(tables), scene, [("", one) for one in drawn], x, False)
 
     def _input_bounds(self) -> Floats:
