@@ -82,25 +82,14 @@ def made(folder):
         "arm": (moves(900, 5, 0), moves(30, 5, 1)),
     }
     extra = {
-        "box": [
-            "--model",
-            "pusher:model",
-            "--strata",
-            "pusher:strata",
-            "--episode",
-            "run",
-            "--time",
-            "t",
-            "--min-stratum",
-            "0",
-        ],
-        "wheel": ["--angles", "next_angle", "--episode", "run"],
-        "pose": ["--angles", "next_q2"],
-        "arm": ["--angles", "next_q4"],
+        "box": "--model pusher:model --strata pusher:strata --episode run --time t --min-stratum 0",
+        "wheel": "--angles next_angle --episode run",
+        "pose": "--angles next_q2",
+        "arm": "--angles next_q4",
     }
     with inside(folder):
         for name, (log, new) in logs.items():
             write_transitions(f"{name}.csv", log)
             write_transitions(f"{name}-new.csv", new)
-            main(["calibrate", f"{name}.csv", *options_of(log), *extra[name], "--out", f"{name}.capture"])
+            main(["calibrate", f"{name}.csv", *options_of(log), *extra[name].split(), "--out", f"{name}.capture"])
     return folder

@@ -30,6 +30,10 @@ def gap_elbow_picture() -> None:
 def gap_so101_picture() -> None:
     """Bounds and medians at the gripper, and of the two joints that carry the arm."""
     document = stored("so101")
+    for part in ("simulators", "curves"):  # one rule less, to keep the curves apart
+        document["page"][part] = [
+            one for one in document["page"][part] if "keeps its velocity" not in (one.get("name"), one.get("simulator"))
+        ]
     shown = {"grip": "gripper's frame", "shoulder_lift": "shoulder_lift", "elbow_flex": "elbow_flex"}
     figure, axes = plt.subplots(1, 3, figsize=(9.4, 3.2), layout="constrained")
     for axis, (quantity, title) in zip(axes, shown.items()):

@@ -147,9 +147,9 @@ def bounds(rows):
     }
 
 
-def check(found, expected):
+def check(found, expected, close=CLOSE):
     """Bounds by key, within 2 %; all that are not are shown."""
-    off = {key: (round(found[key], 4), value) for key, value in expected.items() if abs(found[key] / value - 1) > CLOSE}
+    off = {key: (round(found[key], 4), value) for key, value in expected.items() if abs(found[key] / value - 1) > close}
     assert not off
 
 
@@ -245,7 +245,7 @@ def test_the_elbow():
 @pytest.mark.long
 def test_the_arm():
     simulators = [EXAMPLES / "so101" / f"{name}.xml" for name in ("menagerie", "simple", "soft")]
-    steps = (1, 2, 5)
+    steps = (1, 2, 5, 10)
     gap = measure_gap(simulators, data("so101", "motions.parquet"), steps=steps, sites=("grip",))
     check(bounds(gap.rows), of_joints(steps))
 
@@ -278,8 +278,9 @@ def test_stored_results_of_the_elbow():
 
 
 def test_stored_results_of_the_arm():
+    """They are of every fifth row, the table of all."""
     document = stored("so101")
-    check(bounds(document["rows"]), of_joints())
+    check(bounds(document["rows"]), of_joints(), close=0.08)
     trust = {name: [limits[name] for limits in document["extra"]["trust_at_grip"].values()] for name in SO101_TRUST}
     assert trust == SO101_TRUST
     found = counts(document["comparisons"])

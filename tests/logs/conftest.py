@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 
 import pytest
 
+from capture_cp import CaptureWarning
 from capture_cp.commands import report
 from logs.common import HERE, PUSHES
+from robots import made
 
 #: Modules of the user's, which a test may write or copy.
 MODULES = ("pusher", "robot_words", "robot_rare", "walls")
@@ -42,3 +45,11 @@ def pushed(folder):
     shutil.copy(PUSHES, folder)
     shutil.copy(HERE / "pusher.py", folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def robots(tmp_path_factory):
+    """A folder with calibrations of one, two, three and five axes, and their logs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        return made(tmp_path_factory.mktemp("robots"))

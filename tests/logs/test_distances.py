@@ -26,20 +26,9 @@ def arm(tmp_path_factory):
 
 
 def options(file, out, *more):
-    names = [[f"{kind}{j}" for j in range(JOINTS)] for kind in ("q", "a", "next_q")]
-    return [
-        "calibrate",
-        str(file),
-        "--state",
-        *names[0],
-        "--action",
-        *names[1],
-        "--next",
-        *names[2],
-        "--out",
-        str(out),
-        *more,
-    ]
+    roles = {"--state": "q", "--action": "a", "--next": "next_q"}
+    columns = [word for role, kind in roles.items() for word in (role, *(f"{kind}{j}" for j in range(JOINTS)))]
+    return ["calibrate", str(file), *columns, "--out", str(out), *more]
 
 
 def test_angles_make_thresholds_of_the_size_of_the_noise(arm, tmp_path, capsys):

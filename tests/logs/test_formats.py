@@ -66,16 +66,8 @@ def test_every_format_is_calibrated_alike_to_the_last_bit(tmp_path, kind, monkey
     runs, (write, columns) = Runs.made(runs=40, steps=30), FORMATS[kind]
     path = write(runs, tmp_path / "log")
     settings = ["--alpha", "0.2", "--min-leaf", "50"]
-    main(
-        [
-            "calibrate",
-            str(runs.csv(tmp_path / "log.csv", NAMES[columns["episode"]])),
-            *options(CSV),
-            *settings,
-            "--out",
-            "csv.capture",
-        ]
-    )
+    csv = runs.csv(tmp_path / "log.csv", NAMES[columns["episode"]])
+    main(["calibrate", str(csv), *options(CSV), *settings, "--out", "csv.capture"])
     capsys.readouterr()
     main(["calibrate", str(path), *options(columns), *settings, "--out", "other.capture"])
     printed = capsys.readouterr().out

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from capture_cp import CaptureError, CaptureWarning
+from capture_cp import CaptureError
 from capture_cp.commands.replay import Replay, Runs, by_hand
 from capture_cp.commands.robot import Robot
 from capture_cp.commands.view import View
@@ -19,17 +18,10 @@ from capture_cp.report.draw import Frames
 from capture_cp.report.space import POINTS, Window
 from capture_cp.report.style import PALE, STRONG, WALL_COLOUR, colour_of
 from capture_cp.spaces.metrics import wrap_angle
-from robots import inside, made, moves
+from robots import inside, moves
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 KINDS = ("box", "wheel", "pose", "arm")
-
-
-@pytest.fixture(scope="module")
-def robots(tmp_path_factory):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaptureWarning)
-        yield made(tmp_path_factory.mktemp("robots"))
 
 
 def opened(folder, kind, log="-new.csv", **changes):

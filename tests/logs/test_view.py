@@ -6,7 +6,6 @@ import io
 import math
 import re
 import string
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -14,24 +13,17 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from capture_cp import CaptureError, CaptureWarning, write_transitions
+from capture_cp import CaptureError, write_transitions
 from capture_cp.cli import main
 from capture_cp.commands.robot import Robot
 from capture_cp.commands.view import LogSession, View
 from capture_cp.commands.view_parts import facts, thresholds_table
 from capture_cp.viewer.texts import as_text
 from commands import refused
-from robots import made, moves
+from robots import moves
 
 pytestmark = pytest.mark.filterwarnings("ignore::capture_cp.CaptureWarning")
 KINDS = ("box", "wheel", "pose", "arm")
-
-
-@pytest.fixture(scope="module")
-def robots(tmp_path_factory):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaptureWarning)
-        yield made(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture

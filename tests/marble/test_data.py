@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from capture_cp import CaptureError
 from capture_lab.tasks.marble.task import Marble
 from marble.boards import MM, REAL, board, states
 
@@ -103,11 +102,6 @@ def test_next_positions_are_feasible_and_in_all_strata(task, design):
     Y = task.design_transitions(design, 1, np.random.default_rng(0)).Y
     assert (task.map.clearance(Y) >= -1e-9).all()
     assert set(np.unique(task.strata.index(Y))) == {0, 1, 2}
-
-
-def test_unknown_design_offers_the_nearest():
-    with pytest.raises(CaptureError, match="Did you mean 'random'"):
-        REAL["center"].design_inputs("randm", np.random.default_rng(0))
 
 
 # -- the model ------------------------------------------------------------------------------------------------------------

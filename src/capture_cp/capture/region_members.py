@@ -29,6 +29,7 @@ class Members(NamedTuple):
 
     Y: Floats  # (n, dc), angles unwrapped
     labels: Ints  # (n,)
+    spacing: Floats | None = None  # (dc,), of the cells
 
 
 def members_of(region: Region, n: int, rng: Randomness) -> Members:
@@ -36,10 +37,11 @@ def members_of(region: Region, n: int, rng: Randomness) -> Members:
 
     A part too thin to be visible among them gets more samples: a fraction of `1 / SEEN`.
     """
-    n = whole_number("n", n, 1)
     if has_grid(region.strata):
-        strata, cells = grid_of(region.strata), region.cells()
-        return Members(unwrapped(region, strata.require_grid().centre(cells)), strata.labels[cells].astype(np.int64))
+        cells, strata = region.cells(), grid_of(region.strata)
+        grid, labels = strata.require_grid(), strata.labels[cells].astype(np.int64)
+        return Members(unwrapped(region, grid.centre(cells)), labels, grid.spacing)
+    n = whole_number("n", n, 1)
     rng = generator(rng)  # one for all strata, so that a seed does not draw the same numbers for each
     Y = region.sample(n, rng)
     labels = np.asarray(region.strata.index(Y))
@@ -83,11 +85,10 @@ def extract_of(
     def classify(Y: Floats) -> Ints:
         return np.where(region.contains(_wrapped(region, Y)), index(Y), -2)
 
-    members, cloud = members_of(region, n, rng), unwrapped(region, particles_of(region.prediction))
+    (Y, labels, spacing), cloud = members_of(region, n, rng), unwrapped(region, particles_of(region.prediction))
     start, outcome = (None if Y is None else unwrapped(region, Y) for Y in (start, outcome))
-    spacing = grid_of(region.strata).require_grid().spacing if has_grid(region.strata) else None
     names, turns = tuple(region.strata.names), middles(region)
-    return Extract(names, *members, cloud, start, outcome, inside, turns, spacing, classify, index)
+    return Extract(names, Y, labels, cloud, start, outcome, inside, turns, spacing, classify, index)
 
 
 def _wrapped(region: Region, Y: Floats) -> Floats:

@@ -278,7 +278,7 @@ class Calibrate:
 
 def _import_ahead() -> None:
     """Import what grows the tree while the log is read, and what draws the report while the tree grows."""
-    with suppress(ImportError, CaptureError):
+    with suppress(ImportError, CaptureError, RuntimeError):  # the last where the command ends before
         import sklearn.tree  # noqa: F401
 
         pyplot()

@@ -103,7 +103,8 @@ def _text(value: Any) -> str:
 
 def by_hand(robot: Robot, x: Floats, alpha: float, seed: int) -> Step:
     """The region of an input x (dx,) that a person chose; its true outcome is unknown."""
-    x = robot.cap.model.nearest(x) if hasattr(robot.cap.model, "nearest") else x  # whose steps are whole numbers
+    model: Any = robot.cap.model
+    x = model.nearest(x) if "gap" in robot.facts else x  # whose steps are whole numbers
     region = robot.cap.region(x, alpha, robot.confidence, rng=seed)
     none = np.empty((0, robot.cap.n_outputs_))
     return Step(region, particles_of(region.prediction), robot.start_of(x), None, None, none)

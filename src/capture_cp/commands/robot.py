@@ -70,6 +70,11 @@ class Robot:
         )
 
     @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was saved with the calibration."""
+        return dict(self.cap.data_.get("robot") or {})
+
+    @property
     def strata(self) -> tuple[str, ...]:
         return tuple(self.cap.strata.names)
 

@@ -183,7 +183,7 @@ class LogSession(Session):
         self.x = np.median(self._bounds, axis=1)
         self.space = shows.space_of(robot, runs, shown)
         self._frames = Frames(WHOLE), Frames(CLOSE)
-        if len(robot.axes) == 3:
+        if len(robot.axes) == 3 or "gap" in robot.facts:
             self.camera = np.array([1.5, -1.9, 1.3]), np.array([0.0, 0.0, -0.05])
         self._replays: dict[str, Replay] = {}
         parts = [] if runs is None else [*runs.rows]
@@ -285,9 +285,9 @@ class LogSession(Session):
         tables.append(shows.thresholds_table(self.robot, look.region.thresholds, self.robot.sizes_at(x), alpha))
         drawn = [frames.draw([panel]) for frames, panel in zip(self._frames, shows.panels(space, look))]
         status = f"**{what}**  \n{shows.input_line(self.robot, x)}"
-        return Frame(
-            status, "\n\n".join(tables), shows.scene_of(space, look, drawn[0]), [("", one) for one in drawn], x, False
-        )
+        model: Any = self.robot.cap.model
+        scene = model.scene(look) if "gap" in self.robot.facts else shows.scene_of(space, look, drawn[0])
+        return Frame(status, "\n\n".join(tables), scene, [("", one) for one in drawn], x, False)
 
     def _input_bounds(self) -> Floats:
         """Bounds of each input, (dx, 2): the outer quantiles that the calibration keeps."""

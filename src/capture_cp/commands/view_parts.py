@@ -145,7 +145,7 @@ def scene_of(space: Space, look: Step, picture: Any) -> Scene:
         return Points(side * (along[seen] - 0.5), colours if isinstance(colours, str) else colours[seen], size, shape)
 
     try:  # without the parts that cover a whole stratum
-        members, labels = members_of(finite_region(look.region), MEMBERS, 0)
+        members, labels, _ = members_of(finite_region(look.region), MEMBERS, 0)
     except CaptureError:
         members, labels = look.cloud[:0], np.empty(0, dtype=np.int64)
     paint = np.array([rgb(colour_of(m)) for m in labels.tolist()]).reshape(-1, 3)

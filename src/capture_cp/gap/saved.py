@@ -24,10 +24,13 @@ from capture_cp.data.transitions import Transitions
 from capture_cp.gap.measure import actuators_of, joints_of, points_of
 from capture_cp.models.mujoco_rollouts import rolled_out
 from capture_cp.models.simulators import ModelFile, commands_from
+from capture_cp.report.scene import Body, Scene, mujoco_bodies
+from capture_cp.report.space import Step
+from capture_cp.report.style import outcome_look
 from capture_cp.spaces.contact_strata import OTHER
 from capture_cp.spaces.metrics import Euclidean, Metric, Product, Torus
 from capture_cp.spaces.modes import ContactModes
-from capture_cp.spaces.mujoco_model import read_model
+from capture_cp.spaces.mujoco_model import mujoco_module, read_model
 from capture_cp.spaces.poses import SE3
 from capture_cp.spaces.strata import FunctionStrata
 
@@ -93,6 +96,21 @@ class Ahead:
             found = rolled_out(self.model, qpos[here], qvel[here], commands, at)[0][:, 0]
             ends[here] = np.where(np.isnan(found), qpos[here], found)
         return np.repeat(ends[:, None], n_particles, axis=1)
+
+    def scene(self, look: Step) -> Scene:
+        """The bodies as predicted, in the middle; fainter at the start, and where they went."""
+        data, found = mujoco_module().MjData(self.model), dict[str, Body]()
+        ends = (look.cloud[0], "", 1.0), (look.start, "#999999", 0.3), (look.went, outcome_look(look.inside).colour, 0.5)
+        for number, (qpos, colour, opacity) in enumerate(ends):
+            if qpos is not None:
+                data.qpos[:] = qpos
+                mujoco_module().mj_kinematics(self.model, data)
+                for name, body in mujoco_bodies(self.model, data).items():
+                    if not number or not np.array_equal(body.place, found[f"{name}-0"].place):  # what stands is drawn once
+                        found[f"{name}-{number}"] = replace(body, colour=colour or body.colour, opacity=opacity)
+        middle = next((body.place for body in found.values() if body.kind != "plane"), np.zeros(3))
+        bodies = {name: replace(body, place=body.place - middle) for name, body in found.items()}
+        return Scene(bodies, scale=0.4 / (float(self.model.geom_rbound.sum()) or 1.0))
 
     def _known(self, steps: float) -> int:
         if steps not in self.steps:

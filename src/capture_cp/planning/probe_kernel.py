@@ -42,27 +42,38 @@ def room_for_points(horizon, ds, cal, probes):
     return _PointRoom(met, *near, np.empty((number, dc)), np.empty(number), np.empty(number))
 
 
-# -- a configuration, for CPU and GPU --------------------------------------------------------------------------------------
+# -- a configuration -------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def clearance_on_grid(y, probes):
+    """-1 for a configuration y (dc,) on a hazard cell, 0 elsewhere; on the GPU too."""
+    cell = cell_of(y, probes)
+    return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
+
+
+@njit(cache=True)
+def stratum_on_grid(y, probes):
+    """Stratum of the cell of a configuration y (dc,), -1 if infeasible; on the GPU too."""
+    cell = cell_of(y, probes)
+    return probes.labels[cell] if cell >= 0 else -1
 
 
 @njit
-def clearance(y, probes, called, params):
+def _clearance(y, probes, called, params):
     """Signed distance of a configuration y (dc,) from the hazard; -1 or 0 for a yes-or-no hazard, and one of cells."""
     if probes.mask.shape[0] > 0:
-        cell = cell_of(y, probes)
-        return -1.0 if cell >= 0 and probes.mask[cell] else 0.0
+        return clearance_on_grid(y, probes)
     return 1.0 * signed(function_of(called, "hazard")(y, params))
 
 
 @njit
-def stratum_at(y, probes, called, params):
+def _stratum_at(y, probes, called, params):
     """Stratum of a configuration y (dc,), from the grid or by a function; -1 where no region extends."""
-    m = -1
     if probes.labels.shape[0] > 0:
-        cell = cell_of(y, probes)
-        m = probes.labels[cell] if cell >= 0 else -1
+        m = np.int64(stratum_on_grid(y, probes))
     else:
-        m = function_of(called, "stratum")(y, params)
+        m = np.int64(function_of(called, "stratum")(y, params))
     return 0 if m < 0 and probes.ambient else m
 
 
@@ -83,7 +94,7 @@ def _find_distances(y, cloud, cal, called, room):
 def _particles_met(cloud, probes, called, params):
     count = 0
     for l in range(cloud.shape[0]):
-        count += clearance(cloud[l], probes, called, params) < 0.0
+        count += _clearance(cloud[l], probes, called, params) < 0.0
     return count
 
 
@@ -98,11 +109,11 @@ def _may_meet(reach, cloud, cal, probes, called, params, room):
     if reach < 0.0 or probes.steepness <= 0.0:
         return reach >= 0.0
     _find_distances(cloud[0], cloud, cal, called, room)
-    if clearance(cloud[0], probes, called, params) > probes.steepness * (reach + math.sqrt(room.distances.max())):
+    if _clearance(cloud[0], probes, called, params) > probes.steepness * (reach + math.sqrt(room.distances.max())):
         return False
     close = 0
     for l in range(cloud.shape[0]):
-        bare[l] = clearance(cloud[l], probes, called, params) / probes.steepness
+        bare[l] = _clearance(cloud[l], probes, called, params) / probes.steepness
         close += not reach < bare[l]
     return close >= (cal.k if probes.unit > 0.0 else 1)
 
@@ -114,7 +125,7 @@ def _place_points(reach, cloud, probes, called, params, room):
     particles, number = cloud.shape[0], points.shape[0]
     each = number // particles
     for l in range(particles + 1):
-        m = stratum_at(cloud[l], probes, called, params) if l < particles else -1
+        m = _stratum_at(cloud[l], probes, called, params) if l < particles else -1
         radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
         if l > 0 and radii[0, l] == radii[0, l - 1]:  # most particles are in one stratum
             radii[1, l], radii[2, l] = radii[1, l - 1], radii[2, l - 1]
@@ -125,7 +136,7 @@ def _place_points(reach, cloud, probes, called, params, room):
         l = j // each
         radius = radii[1, particles if reaches_wide(j, each) else l]
         room.densities[j] = move(probes.moves, cloud[l], radius, probes.offsets[j], points[j])
-        room.clear[j] = 0.0 if radius < radii[3, l] else clearance(points[j], probes, called, params)
+        room.clear[j] = 0.0 if radius < radii[3, l] else _clearance(points[j], probes, called, params)
 
 
 @njit
@@ -135,7 +146,7 @@ def _weigh_points(on_hazard, cloud, cal, probes, called, params, room):
     each = number // cloud.shape[0]
     for j in range(number):
         if (room.clear[j] < 0.0) == on_hazard and room.densities[j] > 0.0:
-            m = stratum_at(room.points[j], probes, called, params)
+            m = _stratum_at(room.points[j], probes, called, params)
             if m >= 0 and limits[m] >= 0.0:
                 _find_distances(room.points[j], cloud, cal, called, room)
                 inside = weight_inside(room.distances, cal.k, limits[m], j, each, radii[0], radii[2])

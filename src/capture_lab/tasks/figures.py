@@ -217,7 +217,8 @@ class Figures:
         for place, task in tasks.items():
             columns = [task.drawing().path_panels(results[place, name]) for name in methods]
             for panels in zip(*columns):
-                rows.append([replace(panels[0], up=f"{label(task.place)}{panels[0].up}"), *panels[1:]])
+                first = replace(panels[0], up=f"{label(task.place)}{panels[0].up}")
+                rows.append([first, *(replace(panel, up="") for panel in panels[1:])])
         rows[0] = with_titles(rows[0], methods)
         heights = [float((row[0].high - row[0].low)[1]) for row in rows]  # type: ignore[operator]
         size = max(2.3 * len(methods), 6.0), 2.5 * len(rows) + 0.4

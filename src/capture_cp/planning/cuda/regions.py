@@ -12,9 +12,9 @@ from capture_cp.base.layouts import FUNCTION
 from capture_cp.kernels.cells import cell_at, column_at, column_count, index_box
 from capture_cp.kernels.distance import squared_distance
 from capture_cp.kernels.nearest import enough_within
-from capture_cp.kernels.probes import move, reaches_wide, volume_within, weight_inside
+from capture_cp.kernels.probes import move, reaches_wide, signed, volume_within, weight_inside
 from capture_cp.planning.plugin import Called
-from capture_cp.planning.probe_kernel import clearance, stratum_at
+from capture_cp.planning.probe_kernel import clearance_on_grid, stratum_on_grid
 from capture_cp.planning.runs import is_on_hazard
 
 THREADS = 32  # of a block
@@ -122,29 +122,38 @@ def _distances_from(squared: Any, sizes: Sizes) -> Any:
     return find_distances
 
 
-def by_points(called: Called, sizes: Sizes) -> Any:
-    """A function for how much of the region of one step lies on the hazard, in cells or as a fraction, as on the CPU.
+def _point_tests(called: Called) -> tuple[Any, Any]:
+    """Functions for the clearance and the stratum of y (dc,), as on the CPU; they call the user's directly."""
+    hazard, stratum = type(called).hazard, type(called).stratum
 
-    It is compiled for the user's functions and for sizes; particles on the hazard are counted as well, if wanted.
-    """
-    find_distances = _distances_from(type(called).squared, sizes)
-    dims, particles, points = len(sizes.axes), sizes.particles, sizes.points
-    each, radii_of, count_cells, count_particles = (
-        points // particles,
-        particles + 1,
-        sizes.count_cells,
-        sizes.count_particles,
-    )
+    @cuda.jit(device=True)
+    def clearance(y, probes, params):
+        if probes.mask.shape[0] > 0:
+            return clearance_on_grid(y, probes)
+        return 1.0 * signed(hazard(y, params))
+
+    @cuda.jit(device=True)
+    def stratum_at(y, probes, params):
+        m = stratum_on_grid(y, probes) if probes.labels.shape[0] > 0 else stratum(y, params)
+        return 0 if m < 0 and probes.ambient else m
+
+    return clearance, stratum_at
+
+
+def _points_of(called: Called, sizes: Sizes) -> Any:
+    """Functions that weigh a point, that rule a region out, and that find how far points reach, as on the CPU."""
+    find_distances, (clearance, stratum_at) = _distances_from(type(called).squared, sizes), _point_tests(called)
+    particles, each = sizes.particles, sizes.points // sizes.particles
 
     @cuda.jit(device=True)
     def weigh_point(j, cloud, limits, radii, regions, probes, params, y, distances):
         """Weight of point j around the particles, and whether it is on the hazard; y and distances are scratch."""
         l = j // each
         density = move(probes.moves, cloud[l], radii[1, particles if reaches_wide(j, each) else l], probes.offsets[j], y)
-        on_it = clearance(y, probes, called, params) < 0.0
+        on_it = clearance(y, probes, params) < 0.0
         if density <= 0.0 or not (on_it or probes.unit == 0.0):
             return 0.0, on_it
-        m = stratum_at(y, probes, called, params)
+        m = stratum_at(y, probes, params)
         if m < 0 or limits[m] < 0.0:
             return 0.0, on_it
         find_distances(regions, y, cloud, distances)
@@ -156,16 +165,28 @@ def by_points(called: Called, sizes: Sizes) -> Any:
         if probes.steepness <= 0.0 or reach < 0.0:
             return reach >= 0.0
         apart = math.sqrt(find_distances(regions, cloud[0], cloud, distances))
-        return clearance(cloud[0], probes, called, params) <= probes.steepness * (reach + apart)
+        return clearance(cloud[0], probes, params) <= probes.steepness * (reach + apart)
 
     @cuda.jit(device=True)
     def put_radii(cloud, limits, reach, probes, params, radii, thread):
         """As on the CPU: a thread's part."""
-        for l in range(thread, radii_of, THREADS):
-            m = stratum_at(cloud[l], probes, called, params) if l < particles else -1
+        for l in range(thread, particles + 1, THREADS):
+            m = stratum_at(cloud[l], probes, params) if l < particles else -1
             radii[0, l] = limits[m] if m >= 0 and limits[m] >= 0.0 else reach * reach
             radii[1, l] = math.sqrt(radii[0, l])
             radii[2, l] = 1.0 / max(volume_within(probes.moves, probes.ball, radii[1, l]), 1e-300)
+
+    return weigh_point, can_meet, put_radii, clearance
+
+
+def by_points(called: Called, sizes: Sizes) -> Any:
+    """A function for how much of the region of one step lies on the hazard, in cells or as a fraction.
+
+    It is compiled for the user's functions and for sizes; particles on the hazard are counted as well, if wanted.
+    """
+    weigh_point, can_meet, put_radii, clearance = _points_of(called, sizes)
+    dims, particles, points = len(sizes.axes), sizes.particles, sizes.points
+    radii_of, count_cells, count_particles = particles + 1, sizes.count_cells, sizes.count_particles
 
     @cuda.jit(device=True)
     def hazard_in(cloud, limits, regions, probes, params, thread):
@@ -181,7 +202,7 @@ def by_points(called: Called, sizes: Sizes) -> Any:
             found, total = found + (weight if on_it else 0.0), total + weight
         if count_particles or (near and probes.unit == 0.0):
             for l in range(thread, particles, THREADS):
-                alone += clearance(cloud[l], probes, called, params) < 0.0
+                alone += clearance(cloud[l], probes, params) < 0.0
         found, total, alone = _summed(found, thread), _summed(total, thread), _summed(alone, thread)
         if probes.unit > 0.0:
             return found / points / probes.unit + (alone if count_particles else 0.0)
