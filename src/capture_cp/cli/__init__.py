@@ -114,7 +114,7 @@ ABOUT = (
     "Calibrated prediction regions for robots in contact: sets that contain the configuration after the next action with a "
     "chosen probability, if the next transition is drawn like the logged ones."
 )
-START = "Start with `capture inspect` and `capture calibrate` on your own log, or with `capture demo`."
+START = "Start with `capture gap` if you doubt a simulator, with `capture inspect` on your own log, or with `capture demo`."
 OPTIONS = (("--help", "Show this page; after a command, its options."), ("--version", "Show the version."))
 
 

@@ -55,7 +55,10 @@ class MeasureGap:
     steps: Annotated[tuple[int, ...], tyro.conf.arg(help="Numbers of steps ahead.")] = (1, 2, 5, 10, 20)
     every: Annotated[int, tyro.conf.arg(help="Start from each so-many-th row of an episode.")] = 1
     alpha: Annotated[float, tyro.conf.arg(help="Allowed failure rate of each bound.")] = 0.1
-    confidence: options.Confidence = None
+    confidence: Annotated[
+        float | None,
+        tyro.conf.arg(help="Probability, over the draw of the log, with which each bound holds; by default over both."),
+    ] = None
     tolerance: Annotated[
         tuple[str, ...], tyro.conf.arg(help="Errors that you can live with, all at once: 10mm 5deg, or NAME=10mm.")
     ] = ()
