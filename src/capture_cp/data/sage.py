@@ -34,9 +34,6 @@ def motions_in(folder: Path, depth: int = DEEPEST) -> list[Path]:
 class SageSource(TableSource):
     """One motion: `time` in seconds, and per joint _qpos, _qvel, _torque and _ctrl; every row is a state."""
 
-    def locate(self, row: int) -> tuple[Path, int]:
-        return self.path / STATE, row
-
     def _read(self) -> Table:
         joints, states, commands = _joints(self.path), _cells(self.path / STATE), _cells(self.path / CONTROL)
         times, sent = (_times(self.path / name, cells) for name, cells in ((STATE, states), (CONTROL, commands)))

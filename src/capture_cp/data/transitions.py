@@ -253,26 +253,21 @@ def check_order(pieces: Iterable[tuple[Floats, Ints]], time: str) -> None:
 
     `pieces` are the times (n,) of consecutive rows, and the episodes of these as numbers 0, 1, ...: (n,).
     """
-    latest, row_of, row = np.empty(0), np.empty(0, dtype=np.int64), 0
+    row, held = 0, (np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     for times, number in pieces:
-        new = max(0, int(number.max(initial=-1)) + 1 - len(latest))
-        latest, row_of = np.pad(latest, (0, new), constant_values=-np.inf), np.pad(row_of, (0, new))
-        rows = np.arange(row, row + len(times))
-        order = np.argsort(number, kind="stable")
-        same = np.concatenate([[False], np.diff(number[order]) == 0])
-        before = np.where(same, np.roll(order, 1), -1)  # position in this piece, or -1 if in an earlier one
-        earlier = np.where(same, times[before], latest[number[order]])
-        backwards = np.flatnonzero(times[order] < earlier)
-        if len(backwards):
-            at = backwards[np.argmin(order[backwards])]
-            last = rows[before[at]] if same[at] else row_of[number[order[at]]]
+        piece = times, number, np.arange(row, row + len(times))
+        both = [np.concatenate(parts) for parts in zip(held, piece)]  # after the last row of each episode so far
+        when, which, where = (part[np.argsort(both[1], kind="stable")] for part in both)
+        same = which[1:] == which[:-1]
+        back = np.flatnonzero(same & (when[1:] < when[:-1]))
+        if len(back):
+            at = back[np.argmin(where[back + 1])]
             raise CaptureError(
-                f"{time} goes backwards within an episode in data row {rows[order[at]] + 1}: {times[order[at]]:g} after "
-                f"{earlier[at]:g} in data row {last + 1}; sort the log by time, or name the episode of each row."
+                f"{time} goes backwards within an episode in data row {where[at + 1] + 1}: {when[at + 1]:g} after "
+                f"{when[at]:g} in data row {where[at] + 1}; sort the log by time, or name the episode of each row."
             )
-        ends = np.concatenate([~same[1:], [True]])
-        latest[number[order[ends]]], row_of[number[order[ends]]] = times[order[ends]], rows[order[ends]]
-        row += len(times)
+        last = np.append(~same, True)[: len(which)]
+        held, row = (when[last], which[last], where[last]), row + len(times)
 
 
 # -- parts of a log in chunks ---------------------------------------------------------------------------------------------

@@ -106,7 +106,8 @@ class Ahead:
                 data.qpos[:] = qpos
                 mujoco_module().mj_kinematics(self.model, data)
                 for name, body in mujoco_bodies(self.model, data).items():
-                    if not number or not np.array_equal(body.place, found[f"{name}-0"].place):  # what stands is drawn once
+                    known = found.get(f"{name}-0")
+                    if known is None or (body.place != known.place).any() or (body.turn != known.turn).any():
                         found[f"{name}-{number}"] = replace(body, colour=colour or body.colour, opacity=opacity)
         middle = next((body.place for body in found.values() if body.kind != "plane"), np.zeros(3))
         bodies = {name: replace(body, place=body.place - middle) for name, body in found.items()}
