@@ -101,7 +101,7 @@ FORMER = {
     "sensitivity": "`capture plan TASK --vary NAME=v1,v2` plans again with one setting changed at a time.",
     "worth": "`capture plan TASK --vary NAME=v1,v2` compares planning with and without regions as an option changes.",
     "online": "`capture_cp.AdaptiveAlpha` makes regions that adapt while the system changes.",
-    "rounds": "`capture_cp.on_policy_rounds` recalibrates on the planner's own episodes.",
+    "rounds": "`capture_cp.executed` and `Capture.fit` recalibrate on the planner's own episodes.",
     "promises": "`capture_cp.executed` and `Capture.coverage` measure coverage on the planner's own episodes.",
     "simulator": "tests/peg/test_systems.py of the source tree tests the accuracy of the peg's simulator.",
 }
