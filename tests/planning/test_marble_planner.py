@@ -236,6 +236,7 @@ def test_calibration_of_another_model_is_refused():
 
 def test_model_that_is_no_number_is_told_at_its_step():
     mppi = ROOM.planner(calibrated(), replace(PLANNER, samples=4))
-    mppi.rollout._params = mppi.rollout._params._replace(gain=np.nan)
+    model = mppi.rollout._model
+    model.params = model.params._replace(gain=np.nan)
     with pytest.raises(CaptureError, match="step 1 of 6"):
         mppi.plan(ROOM.starts(1)[0])

@@ -35,7 +35,6 @@ from capture_cp.data.logged import LoggedTransitions
 from capture_cp.data.transitions import Runner, TransitionLog, Transitions
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import write_rows
-from capture_cp.report.style import pyplot
 from capture_cp.spaces.strata import GriddedStrata, Strata, one_stratum
 
 MEASURED = 5_000  # transitions whose regions' cells are counted
@@ -113,9 +112,12 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
+        ahead = Thread(target=_import_ahead)
         if self.computing.here:
-            Thread(target=_import_ahead).start()
+            ahead.start()
         log = self._read(console)
+        if self.computing.here:
+            ahead.join()  # an import may change which warnings are shown
         with listening() as heard, self.computing.running(self.folder) as running:
             split = Split.of(log, self._shares.parts(), self.seed)
             model, strata, seen = self._model(split, running("reading the log"))
@@ -277,8 +279,6 @@ class Calibrate:
 
 
 def _import_ahead() -> None:
-    """Import what grows the tree while the log is read, and what draws the report while the tree grows."""
-    with suppress(ImportError, CaptureError, RuntimeError):  # the last where the command ends before
+    """Import what grows the tree while the log is read."""
+    with suppress(RuntimeError):  # where the command ends before
         import sklearn.tree  # noqa: F401
-
-        pyplot()
