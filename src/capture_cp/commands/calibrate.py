@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Thread
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -112,12 +110,7 @@ class Calibrate:
     def run(self, console: Console) -> None:
         """Read, split, model, fit, check; then save and report."""
         self._check_settings()
-        ahead = Thread(target=_import_ahead)
-        if self.computing.here:
-            ahead.start()
         log = self._read(console)
-        if self.computing.here:
-            ahead.join()  # an import may change which warnings are shown
         with listening() as heard, self.computing.running(self.folder) as running:
             split = Split.of(log, self._shares.parts(), self.seed)
             model, strata, seen = self._model(split, running("reading the log"))
@@ -276,9 +269,3 @@ class Calibrate:
         with stage("writing the report"):
             write_report(self._report_file, self, cap, coverage, groups, kept, cautions)
         console.print(f"Report: {self._report_file} (one file; open it in any browser)", markup=False)
-
-
-def _import_ahead() -> None:
-    """Import what grows the tree while the log is read."""
-    with suppress(RuntimeError):  # where the command ends before
-        import sklearn.tree  # noqa: F401
