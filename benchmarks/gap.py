@@ -21,7 +21,8 @@ def gap_comparisons() -> Iterator[Comparison]:
     """Every step from 1 to 20 from every row of 60 simulated tosses; a ratio of 0.83 is 1.2 times as long."""
     if find_spec("mujoco") is None:
         return
-    from capture_cp.gap.measure import LogSettings, joints_of, read_states
+    from capture_cp.gap.measure import joints_of, read_states
+    from capture_cp.gap.settings import LogSettings
     from capture_cp.models.simulators import ModelFile, Start
     from capture_cp.spaces.mujoco_model import mujoco_module, read_model
     from capture_lab.tasks.toss import write_example

@@ -255,7 +255,8 @@ def test_confidence_raises_bounds_and_jointly_more(balls):
 
 def test_fitted_starts_use_no_row_after_the_start(balls, tmp_path):
     log = drops(tmp_path / "noisy.parquet", noise=2e-3)
-    from capture_cp.gap.measure import LogSettings, joints_of, read_states
+    from capture_cp.gap.measure import joints_of, read_states
+    from capture_cp.gap.settings import LogSettings
 
     joints = joints_of(mujoco.MjModel.from_xml_path(str(balls / "same.xml")))
     fitted = read_states(log, joints, (), LogSettings(fit_start=True))

@@ -20,8 +20,9 @@ from capture_cp.commands import options
 from capture_cp.commands.computing import Computing, ComputingOptions
 from capture_cp.commands.user_objects import named_object
 from capture_cp.data.source import kind_of
-from capture_cp.gap.measure import FARTHEST, amounts
+from capture_cp.gap.measure import FARTHEST
 from capture_cp.gap.result import Gap, measure_gap
+from capture_cp.gap.settings import amounts
 from capture_cp.models.simulators import PROGRAM
 from capture_cp.report.html import report_trouble
 from capture_cp.report.output import table_of

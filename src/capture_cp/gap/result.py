@@ -24,7 +24,8 @@ from capture_cp.conformal.hierarchical import (
 )
 from capture_cp.conformal.paired import Comparison, compare, verdicts
 from capture_cp.data.transitions import Runner
-from capture_cp.gap.measure import Errors, ErrorSettings, LogSettings, ModeSettings, parsed_tolerance, prepared
+from capture_cp.gap.measure import Errors, prepared
+from capture_cp.gap.settings import ErrorSettings, LogSettings, ModeSettings, parsed_tolerance
 
 if TYPE_CHECKING:
     from capture_cp.capture.capture import Capture
