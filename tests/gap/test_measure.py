@@ -315,6 +315,7 @@ def test_bad_settings_end_in_one_sentence(balls, arms):
         ({"steps": ()}, "no numbers of steps"),
         ({"particels": 3}, "particles"),
         ({"alpha": 1.5}, "alpha"),
+        ({"resolution": -1.0}, "resolution is -1.0"),
         ({"noise": {"colour": 1.0}}, "start noise"),
         ({"k": 17}, "number of particles"),
         ({"without": ("0", "x")}, "has none of that name"),

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from capture_cp.base.checks import CaptureError, Floats, Ints, confidence_level, failure_rate, known_name, whole_number
+from capture_cp.base.checks import (
+    CaptureError,
+    Floats,
+    Ints,
+    confidence_level,
+    failure_rate,
+    known_name,
+    positive_number,
+    whole_number,
+)
 from capture_cp.base.files import Pathlike
 from capture_cp.conformal.drift import drift, holm
 from capture_cp.conformal.hierarchical import (
@@ -329,7 +338,7 @@ def measure_gap(
         config: what the document keeps of the options.
         settings: those of `LogSettings`, `ModeSettings` and `ErrorSettings`, by name.
     """
-    failure_rate(alpha), confidence_level(confidence)
+    failure_rate(alpha), confidence_level(confidence), positive_number("resolution", resolution, or_zero=True)
     shown = tuple(sorted({whole_number("steps", step, 1) for step in steps}))
     if not shown:
         raise CaptureError("no numbers of steps are given; name some, such as 1 2 5 10 20.")
